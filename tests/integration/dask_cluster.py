@@ -52,7 +52,8 @@ class DaskCluster:
 
     def agents(self) -> list[int]:
         """The agents that workers have started, also those that wait for the machine."""
-        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if str(self.home) in _agent_of(pid)]
+        processes = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+        return [pid for pid in processes if str(self.home) in _agent_of(pid)]
 
     def stop(self) -> None:
         for process in reversed(self._processes):

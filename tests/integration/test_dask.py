@@ -52,7 +52,7 @@ def elsewhere(home: Bench, cluster: DaskCluster, tmp_path_factory: pytest.TempPa
 def test_what_comes_of_a_cluster_is_what_comes_of_an_agent(home: Bench, elsewhere: Any) -> None:
     model, words, document = elsewhere
     there, here = home.measurements(document), home.measurements(home.json("run", model, *words))
-    assert [told(one) for one in there] == [told(one) for one in here]
+    assert {one.configuration.batch: told(one) for one in there} == {one.configuration.batch: told(one) for one in here}
     assert {one.target for one in there} == {socket.gethostname()}
     (snapshot,) = (one for one in Home(home.home).store.snapshots() if one.target == socket.gethostname())
     assert snapshot.host.cpu_model and snapshot.address == document["benchmark"]["plan"]["executor"]
@@ -82,7 +82,9 @@ def test_an_agent_has_the_environment_of_the_login_and_a_model_is_brought_once(
     home: Bench, elsewhere: Any, cluster: DaskCluster
 ) -> None:
     model = elsewhere[0]
-    (kept,) = (path for path in (cluster.agent_data / "files").rglob("*") if path.is_file() and path.stat().st_size > 99)
+    (kept,) = (
+        path for path in (cluster.agent_data / "files").rglob("*") if path.is_file() and path.stat().st_size > 99
+    )
     written = kept.stat()
     with started(home, "run", model, "--engine", "fake", *LASTING, "--executor", cluster.executor) as running:
         wait_until(lambda: bool(cluster.agents()), 60)
@@ -158,7 +160,9 @@ def test_workers_without_the_resource_and_of_another_version_are_refused(
     assert "--resources enginebench=1" in said
     other = tmp_path / "other"
     (other / "enginebench-0.0.1.dist-info").mkdir(parents=True)
-    (other / "enginebench-0.0.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: enginebench\nVersion: 0.0.1\n")
+    (other / "enginebench-0.0.1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: enginebench\nVersion: 0.0.1\n"
+    )
     bare.add_workers("--no-nanny", *FOR_MEASURING, variables={"PYTHONPATH": str(other)})
     assert "enginebench of the worker" in (said := refused(home, model, bare.executor, 2))
     assert "is 0.0.1" in said

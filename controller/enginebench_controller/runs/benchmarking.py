@@ -64,7 +64,9 @@ async def run_benchmark(home: Home, order: BenchmarkOrder, announce: Announce) -
     trusted = tuple(binder.digests.values()) if order.trusted else ()
     if order.plan.executor is not None:
         async with open_cluster(home, order.plan.executor, engines=engines, trusted_models=trusted) as cluster:
-            return await run_in_session(home, order, TargetSession({}, cluster.snapshots), binder, announce, None, cluster)
+            return await run_in_session(
+                home, order, TargetSession({}, cluster.snapshots), binder, announce, None, cluster
+            )
     async with open_session(home, order.plan.targets, engines=engines, trusted_models=trusted) as session:
         return await run_in_session(home, order, session, binder, announce)
 
@@ -106,7 +108,9 @@ async def plan_only(home: Home, order: BenchmarkOrder) -> Expansion:
     await once_listed(home, order.plan.targets, names_of(order.plan), binder.resolve, _models(order.plan))
     async with contextlib.AsyncExitStack() as stack:
         if order.plan.executor is not None:
-            cluster = await stack.enter_async_context(open_cluster(home, order.plan.executor, engines=names_of(order.plan)))
+            cluster = await stack.enter_async_context(
+                open_cluster(home, order.plan.executor, engines=names_of(order.plan))
+            )
             return await in_thread(_expand, home, order.plan, cluster.kinds, binder)
         snapshots = await asyncio.to_thread(_last_words_of_this_machine, home, order.plan)
         if snapshots is None:

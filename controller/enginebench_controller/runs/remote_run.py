@@ -218,7 +218,8 @@ def _waiting(unquiet: run_pb2.Unquiet) -> str:
     return "waiting for quiet" if use is None else waiting_for(use, unquiet.at_most_ns)
 
 
-def _files(bench: Bench, case: Case) -> Iterator[tuple[ModelFile | InputFile, Path]]:
+def files_of(bench: Bench, case: Case) -> Iterator[tuple[ModelFile | InputFile, Path]]:
+    """What a case needs on its target, and where it lies here: the model's files, and those of a given input set."""
     yield from zip(case.model.files, bench.file_paths(case.model), strict=True)
     for item in case.configuration.input_set.items:
         yield from ((file, case.input_paths[file.sha256]) for file in item)

@@ -21,7 +21,7 @@ def waiting(tmp_path: Path):
     yield first, second
     first.stop()
     second.kill()
-    second.communicate()
+    second.wait()
 
 
 def test_the_next_agent_begins_when_the_one_before_was_killed(waiting) -> None:

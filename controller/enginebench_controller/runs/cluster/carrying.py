@@ -53,7 +53,7 @@ async def open_cluster(
     """
     trusted = tuple(trusted_models)
     async with connected(executor) as scheduler:
-        addresses = tuple(dict.fromkeys((await scheduler.fit_workers()).values()))
+        addresses = tuple(dict.fromkeys((await scheduler.fit_workers(on_worker.load)).values()))
         look = (scheduler.done([one], on_worker.look, frozenset(engines), trusted) for one in addresses)
         seen: list[Seen] = await asyncio.gather(*look)
         machines = _machines(executor, dict(zip(addresses, seen, strict=True)))

@@ -82,6 +82,10 @@ class Carried:
     sent_at_unix_ns: int = 0
 
 
+def load() -> None:
+    """Nothing: to be asked to do it loads this module, and all that it needs."""
+
+
 def look(engines: frozenset[str], trusted_models: tuple[str, ...]) -> Seen:
     """Ask this machine what it is; of its engines those of these names, or all."""
     return _while_wanted(_look(engines, trusted_models))
@@ -168,9 +172,9 @@ class _KeepingClient(AgentClient):
 async def _agent(trusted_models: Iterable[str]) -> AsyncIterator[_KeepingClient]:
     """An agent that has this machine alone. Raises `EnginebenchError` where it does not start."""
     hostname = socket.gethostname()
-    options = {"trusted_models": trusted_models, "environment": login_environment(), "within_s": None}
+    folder, environment = default_home().path / FOLDER / hostname, login_environment()
     async with contextlib.AsyncExitStack() as stack:
-        agent = started_agent(default_home().path / FOLDER / hostname, "--alone", **options)
+        agent = started_agent(folder, "--alone", trusted_models=trusted_models, environment=environment, within_s=None)
         try:
             address = await stack.enter_async_context(agent)
         except EnginebenchError:

@@ -60,8 +60,11 @@ class Scheduler:
         workers: Mapping[str, Mapping[str, Any]] = identity["workers"]
         return {address: one["host"] for address, one in workers.items() if one["resources"].get(RESOURCE, 0) >= 1}
 
-    async def fit_workers(self) -> Mapping[str, str]:
-        """As `measuring_workers`. Raises `InputError` where there is none, or one of another version."""
+    async def fit_workers(self, load: Callable[[], None]) -> Mapping[str, str]:
+        """As `measuring_workers`, once each has loaded what tasks need: later that would disturb what is measured.
+
+        Raises `InputError` where there is none, and for one that is of another version or cannot load it.
+        """
         workers = await self.measuring_workers()
         if not workers:
             raise InputError(
@@ -70,6 +73,12 @@ class Scheduler:
         ours = importlib.metadata.version("enginebench")
         await self._compare(workers, "Python", sysconfig.get_python_version(), sysconfig.get_python_version)
         await self._compare(workers, "enginebench", ours, importlib.metadata.version, "enginebench")
+        loaded = await self._client.run(load, workers=list(workers), on_error="return")
+        if failed := {address: error for address, error in loaded.items() if isinstance(error, ImportError)}:
+            address, error = failed.popitem()
+            raise InputError(
+                f"the worker {address} lacks what it needs ({error}): pip install 'enginebench[dask]' there"
+            )
         return workers
 
     async def _compare(self, workers: Mapping[str, str], what: str, ours: str, ask: Any, *arguments: str) -> None:
