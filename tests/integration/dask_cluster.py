@@ -1,7 +1,6 @@
 """A cluster of Dask on this machine: a scheduler and workers, each a process, as people start them."""
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -56,14 +55,11 @@ class DaskCluster:
         return [pid for pid in processes if str(self.home) in _agent_of(pid)]
 
     def stop(self) -> None:
-        for process in reversed(self._processes):
-            process.send_signal(signal.SIGINT)
-        for process in reversed(self._processes):
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        """End all of it at once: what a process of Dask has started ends with it, and an agent with its worker."""
+        for process in self._processes:
+            process.kill()
+            process.wait()
+        wait_until(lambda: not self.agents(), 30)
 
     def _start(self, name: str, *words: str, variables: Mapping[str, str] | None = None) -> None:
         kind = "scheduler" if name == "scheduler" else "worker"
@@ -85,6 +81,10 @@ def environment_of(pid: int) -> dict[str, str]:
 
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def children_of(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 def _agent_of(pid: int) -> str:

@@ -1,9 +1,11 @@
 """Measuring on a cluster of Dask: real schedulers and workers, all on this machine."""
 
+import asyncio
 import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +17,8 @@ from enginebench_controller.home import Home
 from enginebench_controller.records import Measurement
 from enginebench_controller.runs.cluster import scheduler
 from integration.bench import QUICK, UNHURRIED, Bench, started, tiny_model, wait_until
-from integration.dask_cluster import FOR_MEASURING, DaskCluster, environment_of, parent_of
+from integration.dask_cluster import FOR_MEASURING, DaskCluster, children_of, environment_of, parent_of
+from integration.ssh_machine import SshMachine
 
 pytest.importorskip("distributed", reason="pip install 'enginebench[dask]'")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("dask")]
@@ -78,21 +81,22 @@ def test_two_groups_of_one_host_never_overlap(home: Bench, elsewhere: Any) -> No
     assert [(one, other) for one, other in pairwise(spans) if other[0] < one[1]] == []
 
 
-def test_an_agent_has_the_environment_of_the_login_and_a_model_is_brought_once(
-    home: Bench, elsewhere: Any, cluster: DaskCluster
-) -> None:
-    model = elsewhere[0]
-    (kept,) = (
-        path for path in (cluster.agent_data / "files").rglob("*") if path.is_file() and path.stat().st_size > 99
-    )
-    written = kept.stat()
-    with started(home, "run", model, "--engine", "fake", *LASTING, "--executor", cluster.executor) as running:
+def test_a_model_is_brought_once_to_each_host(elsewhere: Any, cluster: DaskCluster) -> None:
+    calls = [json.loads(line) for line in (cluster.agent_data / "audit.log").read_text().splitlines()]
+    begun = [one["subject"] for one in calls if one["method"].endswith("/Start") and one["outcome"] == "OK"]
+    assert len(begun) >= 8  # of four agents, each two processes
+    assert len([one for one in calls if one["method"].endswith("/Upload")]) == 1
+
+
+def test_an_agent_has_the_environment_of_the_login(home: Bench, elsewhere: Any, cluster: DaskCluster) -> None:
+    with started(home, "run", elsewhere[0], "--dry-run", "--engine", "fake", "--executor", cluster.executor) as running:
         wait_until(lambda: bool(cluster.agents()), 60)
-        found = environment_of(cluster.agents()[0])
+        (agent,) = cluster.agents()
+        found, of_worker = environment_of(agent), environment_of(parent_of(agent))
         assert running.wait(timeout=60) == 0, running.stderr
+    set_by_nanny = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_"}
+    assert set_by_nanny <= of_worker.keys() and not set_by_nanny & found.keys()
     assert found["MKL_NUM_THREADS"] == "2"
-    assert {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_"} & found.keys() == set()
-    assert (kept.stat().st_ino, kept.stat().st_ctime_ns) == (written.st_ino, written.st_ctime_ns)
 
 
 def test_a_group_whose_worker_is_killed_is_measured_whole_by_another(
@@ -100,7 +104,7 @@ def test_a_group_whose_worker_is_killed_is_measured_whole_by_another(
 ) -> None:
     words = ("--engine", "fake,onnxruntime", *LASTING, "--json", "--executor", cluster.executor)
     with started(home, "run", elsewhere[0], *words) as running:
-        killed = worker_that_measures(cluster)
+        killed = worker_that_measures(home, cluster)
         os.kill(killed, signal.SIGKILL)
         out, err = running.communicate(timeout=100)
     assert running.returncode == 0, err
@@ -110,14 +114,15 @@ def test_a_group_whose_worker_is_killed_is_measured_whole_by_another(
     assert len({one.interleaving_group for one in measured}) == 1
 
 
-def worker_that_measures(cluster: DaskCluster) -> int:
-    """The process of the worker whose agent runs a child: its task is about measuring."""
+def worker_that_measures(bench: Bench, cluster: DaskCluster) -> int:
+    """The process of the worker whose agent runs a child, once the command's plan is written down."""
     found: list[int] = []
 
     def looked() -> bool:
+        if not list((bench.home / "pending").glob("*.json")):
+            return False
         for agent in cluster.agents():
-            children = Path(f"/proc/{agent}/task/{agent}/children").read_text().split()
-            if any((cluster.agent_data / "runs").iterdir()) and children:
+            if any((cluster.agent_data / "runs").iterdir()) and children_of(agent):
                 found[:] = [parent_of(agent)]
         return bool(found)
 
@@ -131,7 +136,7 @@ def test_a_command_that_ends_takes_its_tasks_with_it(
 ) -> None:
     words = ("--engine", "fake", *ENDLESS, "--executor", cluster.executor)
     with started(home, "run", elsewhere[0], *words) as running:
-        worker_that_measures(cluster)
+        worker_that_measures(home, cluster)
         running.send_signal(number)
         assert running.wait(timeout=30) == (130 if number is signal.SIGINT else -signal.SIGKILL)
     wait_until(lambda: not cluster.agents(), 30)
@@ -193,7 +198,7 @@ def test_a_scheduler_is_reached_by_tls_with_the_certificate_of_dasks_configurati
         secured.add_workers(*FOR_MEASURING)
         executor = f"dask+tls://{secured.address}"
         assert "names no certificate" in refused(home, model, executor, 2)
-        tls = {"ca-file": "cert.pem", "client": {"cert": "cert.pem", "key": "key.pem"}}
+        tls = {"ca-file": "cert.pem", "client.cert": "cert.pem", "client.key": "key.pem"}
         with configured(tls, tmp_path):
             document = home.json("run", model, "--engine", "fake", *QUICK, "--executor", executor)
             assert [one["status"] for one in document["measurements"]] == ["ok"]
@@ -206,5 +211,23 @@ def test_a_scheduler_is_reached_by_tls_with_the_certificate_of_dasks_configurati
 def configured(tls: Any, folder: Path) -> Any:
     import dask
 
-    client = {name: str(folder / file) for name, file in tls["client"].items()}
-    return dask.config.set({"distributed.comm.tls": {"ca-file": str(folder / tls["ca-file"]), "client": client}})
+    return dask.config.set({f"distributed.comm.tls.{name}": str(folder / file) for name, file in tls.items()})
+
+
+async def test_a_cluster_that_dask_made_over_ssh_measures_as_one_that_was_there(
+    bench: Bench, model: Path, machine: SshMachine
+) -> None:
+    import distributed
+
+    login = {"port": machine.port, "client_keys": [str(machine.folder / "user_key")], "known_hosts": None}
+    worker = {"nthreads": 1, "resources": {"enginebench": 1}, "local_directory": str(machine.home)}
+    addresses = ["127.0.0.1", "127.0.0.1"]  # of the scheduler, and of the only worker
+    cluster = distributed.SSHCluster(
+        addresses, connect_options=login, worker_options=worker, remote_python=sys.executable, asynchronous=True
+    )
+    async with cluster as made:
+        executor = f"dask://{made.scheduler_address.partition('://')[2]}"
+        words = ("--engine", "fake", *QUICK, "--executor", executor)
+        document = await asyncio.to_thread(bench.json, "run", model, *words)
+    assert [one["status"] for one in document["measurements"]] == ["ok"]
+    assert (machine.home / ".local/share/enginebench/cluster" / socket.gethostname()).is_dir()
