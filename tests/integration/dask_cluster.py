@@ -45,7 +45,7 @@ class DaskCluster:
         """Start workers of one thread each, and wait until the scheduler has them."""
         before = self._log("scheduler").count("Register worker")
         name = f"workers-{len(self._processes)}"
-        words = ("--nworkers", str(count), "--nthreads", "1", "--local-directory", str(self.folder / name))
+        words = ("--nworkers", str(count), "--nthreads", "1")
         self._start(name, "--scheduler-file", str(self._file), *words, *options, variables=variables)
         wait_until(lambda: self._log("scheduler").count("Register worker") >= before + count, 60)
 
@@ -65,7 +65,8 @@ class DaskCluster:
         kind = "scheduler" if name == "scheduler" else "worker"
         command: Sequence[str] = (sys.executable, "-m", "dask", kind, "--no-dashboard", *self._options, *words)
         login = {key: value for key, value in os.environ.items() if key not in THREADS}
-        login |= {"ENGINEBENCH_HOME": str(self.home), **self._variables, **(variables or {})}
+        login |= {"ENGINEBENCH_HOME": str(self.home), "DASK_TEMPORARY_DIRECTORY": str(self.folder)}
+        login |= {**self._variables, **(variables or {})}
         with (self.folder / f"{name}.log").open("w") as log:
             self._processes.append(subprocess.Popen(command, env=login, stdout=log, stderr=log, cwd=self.folder))
 

@@ -222,10 +222,9 @@ async def test_a_cluster_that_dask_made_over_ssh_measures_as_one_that_was_there(
     login = {"port": machine.port, "client_keys": [str(machine.folder / "user_key")], "known_hosts": None}
     worker = {"nthreads": 1, "resources": {"enginebench": 1}, "local_directory": str(machine.home)}
     addresses = ["127.0.0.1", "127.0.0.1"]  # of the scheduler, and of the only worker
-    cluster = distributed.SSHCluster(
-        addresses, connect_options=login, worker_options=worker, remote_python=sys.executable, asynchronous=True
-    )
-    async with cluster as made:
+    scheduler_options = {"host": "127.0.0.1", "dashboard": False}
+    options = {"worker_options": worker, "scheduler_options": scheduler_options, "remote_python": sys.executable}
+    async with distributed.SSHCluster(addresses, connect_options=login, **options, asynchronous=True) as made:
         executor = f"dask://{made.scheduler_address.partition('://')[2]}"
         words = ("--engine", "fake", *QUICK, "--executor", executor)
         document = await asyncio.to_thread(bench.json, "run", model, *words)
