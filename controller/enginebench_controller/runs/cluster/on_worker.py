@@ -35,6 +35,9 @@ FOLDER = "cluster"
 """Below the home of enginebench on the worker: a data folder for each machine, as many may share a home."""
 LOOK_SECONDS = 0.5
 """How often a task looks whether it is still wanted: Dask itself lets it go on."""
+_UNWANTED = frozenset({"cancelled", "released", "forgotten"})
+_ENDING = frozenset({"closing", "closed", "failed"})
+"""States of tasks and of workers, in Dask's words."""
 _SET_BY_NANNY = ("distributed.nanny.pre-spawn-environ", "distributed.nanny.environ")
 
 
@@ -209,7 +212,9 @@ def _environment_of(pid: int) -> dict[str, str]:
 
 
 def _while_wanted(work: Coroutine[Any, Any, T]) -> T:
-    """What comes of it. It is cancelled when nobody waits for this task any more, and then ends what it has begun."""
+    """What comes of it. It is cancelled when nobody waits for this task any more, or when the worker has lost its
+    scheduler, and then ends what it has begun.
+    """
     worker = _worker()
     key = worker.get_current_task()
 
@@ -218,7 +223,8 @@ def _while_wanted(work: Coroutine[Any, Any, T]) -> T:
         told = False
         while not (await asyncio.wait([task], timeout=LOOK_SECONDS))[0]:
             known = worker.state.tasks.get(key)
-            if not told and (known is None or known.state in ("cancelled", "released", "forgotten")):
+            is_wanted = known is not None and known.state not in _UNWANTED and worker.status.name not in _ENDING
+            if not told and not is_wanted:
                 told = task.cancel()
         if task.cancelled():
             raise EnginebenchError("nobody waits for this group any more")

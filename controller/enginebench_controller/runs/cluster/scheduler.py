@@ -94,13 +94,15 @@ class Scheduler:
 
     @contextlib.asynccontextmanager
     async def told(self, hear: Callable[[Any], None]) -> AsyncIterator[str]:
-        """A topic; what tasks tell under it as long as the block lasts is heard."""
+        """A topic; what tasks tell under it as long as the block lasts is heard, if the scheduler is there."""
         topic = f"{RESOURCE}-{uuid.uuid4().hex}"
-        self._client.subscribe_topic(topic, lambda event: hear(event[1]))
+        with contextlib.suppress(Exception):
+            self._client.subscribe_topic(topic, lambda event: hear(event[1]))
         try:
             yield topic
         finally:
-            self._client.unsubscribe_topic(topic)
+            with contextlib.suppress(Exception):
+                self._client.unsubscribe_topic(topic)
 
     async def given(self, worker: str, thing: object) -> Any:
         """What stands for a thing that a worker has from now on. Raises `UnreachableError` where the worker is gone."""
@@ -121,7 +123,10 @@ class Scheduler:
 
         key = f"{RESOURCE}-{uuid.uuid4().hex}"
         one_of = {"workers": list(where), "allow_other_workers": False, "resources": {RESOURCE: 1}}
-        future = self._client.submit(task, *arguments, key=key, pure=False, **one_of)
+        try:
+            future = self._client.submit(task, *arguments, key=key, pure=False, **one_of)
+        except Exception as error:
+            raise UnreachableError(f"the scheduler {self.executor} was lost ({type(error).__name__})") from error
         result = asyncio.create_task(_result(future))
         try:
             await self._await(result, where)
@@ -129,7 +134,9 @@ class Scheduler:
         except EnginebenchError:
             raise
         except (distributed.KilledWorker, CancelledError):
-            raise UnreachableError("its workers were lost with it: see to their machines and their logs") from None
+            raise UnreachableError(
+                "its workers, or the scheduler, were lost with it: see to them, and their logs"
+            ) from None
         except Exception as error:
             raise AgentError(f"{self.executor} could not do it ({type(error).__name__}: {error})") from error
         finally:
