@@ -1,6 +1,5 @@
 """The page of targets over a real store, with real agents to ask, to add and to remove."""
 
-import socket
 import time
 from dataclasses import replace
 from functools import partial
@@ -10,7 +9,7 @@ import pytest
 import invented
 import invented_sweeps
 import opened_pages
-from agent_server import AgentProcess
+from agent_server import AgentProcess, nobody
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import cancel, jobs
 from enginebench_controller.records import Target
@@ -36,11 +35,6 @@ def agent(tmp_path_factory):
     process = AgentProcess(tmp_path_factory.mktemp("agent"))
     yield process
     process.stop()
-
-
-def nobody():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def fill(app, name, address):

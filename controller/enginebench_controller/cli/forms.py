@@ -98,6 +98,16 @@ class DevicesDocument(DocumentForm):
     targets: tuple[TargetForm, ...]
 
 
+class NoiseForm(Form):
+    """How disturbed a target was when it measured during the last day: see `targets.choosing`."""
+
+    target: str
+    measurements: int
+    disturbed: float | None
+    spread: float | None
+    is_noisy: bool
+
+
 class AddedTargetForm(Form):
     """A target that is remembered."""
 
@@ -105,6 +115,8 @@ class AddedTargetForm(Form):
     address: str
     tls: bool
     added_at_unix_ns: int
+    labels: dict[str, str]
+    noise: NoiseForm | None
 
 
 class AnsweredForm(Form):

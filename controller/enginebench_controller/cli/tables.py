@@ -1,5 +1,6 @@
 """Records as tables for the terminal. Times are shown in milliseconds; unknown is shown as –."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -19,6 +20,7 @@ from enginebench_controller.records import (
     ReadbackSource,
     Status,
 )
+from enginebench_controller.verdicts.across import AcrossTargets
 from enginebench_controller.verdicts.doubts import flags, marks, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
@@ -47,6 +49,8 @@ LEGENDS = (
     ("n<", ("p95 ms", "p99 ms"), "n<130: fewer than the 130 samples that it takes"),
 )
 """Marks, in which columns they stand, and what they mean."""
+_MOST_NAMED = 10
+"""Targets are named so far in one line; `--json` has all."""
 STYLES = {Status.OK: "green", Status.INCONCLUSIVE: "yellow", Status.FAILED: "red", Status.CANCELLED: "yellow"}
 
 
@@ -67,6 +71,35 @@ def print_measurements(
         remark(legend)
     for line in _lines(measurements, checks, notes=notes):
         remark(line)
+
+
+def print_across(title: str, found: AcrossTargets) -> None:
+    """A row a kind of machine and configuration, and below those that stand out: a thousand targets on one screen."""
+    kinds = list(dict.fromkeys(one.kind for one in found.rows))
+    headings = [("kind", False)] if len(kinds) > 1 else []
+    headings += [("model", False), ("engine", False), ("configuration", False), ("targets", True), ("median ms", True)]
+    headings += [("10 % … 90 % of targets", True), ("failed", True)]
+    rows: list[list[object]] = []
+    for one in found.rows:
+        row: list[object] = [one.kind] if len(kinds) > 1 else []
+        row += [one.model_name, one.engine, one.configuration, one.targets, _ms(one.median_ns)]
+        rows.append([*row, f"{_ms(one.low_ns)} … {_ms(one.high_ns)}", len(one.failed) or ""])
+    print_table(title, headings, rows)
+    if len(kinds) == 1:
+        remark(f"on {found.targets} targets: {kinds[0] or 'machines that have not said what they are'}")
+    failed = Counter(name for one in found.rows for name in one.failed)
+    if failed:
+        remark(f"failed on {len(failed)} targets: {_named([name for name, _ in failed.most_common()])}")
+    if found.odd:
+        told = [f"{one.target} ({one.ratio:.2f}×)" for one in found.odd]
+        remark(f"unlike their kind, latency ÷ that of the others: {_named(told)}")
+    elif not failed:
+        remark("no target is unlike its kind")
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def print_failures(measurements: Iterable[Measurement]) -> None:

@@ -74,7 +74,7 @@ _ALL = (
         "targets",
         OptionGroup.WHERE,
         "A,B,…",
-        r"Targets by name or HOST:PORT. \[default: an agent on this machine]",
+        r"Targets by name, label:KEY=VALUE,… or HOST:PORT. \[default: an agent on this machine]",
         OptionForm.LIST,
     ),
     PlanOption(

@@ -52,6 +52,7 @@ from enginebench_controller.records.run import (
 from enginebench_controller.records.search import Search, SearchKind
 from enginebench_controller.records.target import (
     LOCAL_TARGET,
+    NOISE_AGE_NS,
     AvailableEngine,
     Cache,
     CoreCluster,
@@ -60,6 +61,7 @@ from enginebench_controller.records.target import (
     EngineOption,
     FileFormat,
     HostFacts,
+    Noise,
     Peak,
     PeakKind,
     Rate,
@@ -74,6 +76,7 @@ from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL,
 __all__ = [
     "IMPOSED_SPARSITY",
     "LOCAL_TARGET",
+    "NOISE_AGE_NS",
     "OPTIMIZATION_LEVEL",
     "Afterwards",
     "ArrivalProcess",
@@ -122,6 +125,7 @@ __all__ = [
     "ModelFile",
     "ModelVersion",
     "ModelWork",
+    "Noise",
     "OutputCheck",
     "OutputNoise",
     "PassKind",

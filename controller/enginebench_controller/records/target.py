@@ -60,11 +60,49 @@ LOCAL_TARGET = "local"
 
 @dataclass(frozen=True)
 class Target:
-    """A machine that runs an agent; `address` is "host:port", or "tls://host:port" on loopback by mutual TLS."""
+    """A machine that runs an agent; `address` is "host:port", or "tls://host:port" on loopback by mutual TLS.
+
+    `labels` are what a person says of it, such as {"site": "lab2"}.
+    """
 
     name: str
     address: str
     added_at_unix_ns: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+NOISY_SHARE = 0.5
+NOISY_SPREAD = 0.25
+FEWEST_FOR_NOISE = 3
+NOISE_AGE_NS = 24 * 3600 * 10**9
+"""Older measurements say nothing of how noisy a target is: so one that was left out for it is tried again."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How disturbed a target was when it measured, over `measurements` of the last day.
+
+    `disturbed` is the share of their blocks that others disturbed, None where no machine told; `spread` the median of
+    how far apart, as a ratio less 1, fresh processes of one and the same configuration were: A against A.
+    """
+
+    target: str
+    measurements: int
+    disturbed: float | None = None
+    spread: float | None = None
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether it is to be left out where others can measure as well."""
+        known = self.measurements >= FEWEST_FOR_NOISE
+        return known and ((self.disturbed or 0) > NOISY_SHARE or (self.spread or 0) > NOISY_SPREAD)
+
+    @property
+    def sentence(self) -> str:
+        """What was seen, for a person."""
+        told = [] if self.disturbed is None else [f"{self.disturbed:.0%} of its blocks disturbed"]
+        told += [] if self.spread is None else [f"the same thing up to {self.spread:.0%} apart between processes"]
+        return f"{', '.join(told) or 'nothing known'} in {self.measurements} measurements of the last day"
 
 
 @dataclass(frozen=True)

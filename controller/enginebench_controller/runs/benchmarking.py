@@ -21,7 +21,7 @@ from enginebench_controller.records import LOCAL_TARGET, Benchmark, TargetSnapsh
 from enginebench_controller.runs import execution
 from enginebench_controller.runs.cluster.carrying import Cluster, open_cluster
 from enginebench_controller.runs.execution import Elsewhere, Enough
-from enginebench_controller.runs.grounds import keeper
+from enginebench_controller.runs.keeping import keeper
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn
 from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, once_listed, open_session

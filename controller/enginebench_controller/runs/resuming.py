@@ -12,7 +12,7 @@ from enginebench_controller.records import Failure, FailureKind
 from enginebench_controller.runs import remote_run
 from enginebench_controller.runs.cluster.carrying import open_cluster
 from enginebench_controller.runs.execution import Elsewhere, Enough, Group, groups_of, measure, settle, whole_rounds
-from enginebench_controller.runs.grounds import keeper
+from enginebench_controller.runs.keeping import keeper
 from enginebench_controller.runs.profiling import Passes
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
 from enginebench_controller.runs.sample_file import SampleFile
@@ -88,12 +88,12 @@ async def collect(
 async def _collect_measurements(
     home: Home, bench: Bench, pending: Pending, cases: Sequence[Undertaking], states: States, wish: ResumeOrder
 ) -> None:
-    enough = wish.enough_of(pending.id)
+    enough, keep = wish.enough_of(pending.id), keeper(home)
     for group in groups_of(
         cases, pending.id, pending.interleave, enough
     ):  # of all cases, so that they have their names again
         if group.case.target in bench.clients and not _is_left(group.members, states, wish):
-            await _take_up_group(bench, group, pending.id, keeper(home), wish)
+            await _take_up_group(bench, group, pending.id, keep, wish)
 
 
 async def _end_elsewhere(

@@ -27,6 +27,8 @@ from enginebench_proto.agreed.meeting import READY
 START_SECONDS = 30
 STOP_SECONDS = 10
 LOCK_POLL_SECONDS = 0.1
+GREETINGS_AT_ONCE = 64
+"""So many handshakes are under way together: with a thousand at once, the first would be given up before its turn."""
 
 
 @contextlib.asynccontextmanager
@@ -167,17 +169,22 @@ async def open_session(
     that does not answer.
     """
     async with contextlib.AsyncExitStack() as stack:
+        added = {one.name: one for one in await asyncio.to_thread(home.store.targets)}
         wanted = dict.fromkeys(names or (LOCAL_TARGET,))
-        targets = [await _target(home, name, stack, trusted_models) for name in wanted]
+        targets = [await _target(home, name, added, stack, trusted_models) for name in wanted]
         clients = {t.name: await stack.enter_async_context(AgentClient(t.name, t.address, home.tls)) for t in targets}
         known = {one.target: one for one in await asyncio.to_thread(home.store.snapshots)}
-        greetings = await asyncio.gather(
-            *(_greet(one, clients[one.name], known.get(one.name), engines, refresh, within_s) for one in targets)
-        )
+        at_once = asyncio.Semaphore(GREETINGS_AT_ONCE)
+
+        async def greet(target: Target) -> _Greeting:
+            async with at_once:
+                return await _greet(target, clients[target.name], known.get(target.name), engines, refresh, within_s)
+
+        greetings = await asyncio.gather(*map(greet, targets))
+        await asyncio.to_thread(home.store.save_snapshot, *(one.kept for one in greetings))
+        if peaks := [peak for one in greetings for peak in one.peaks]:
+            await asyncio.to_thread(home.store.add_peaks, peaks)
         for one in greetings:
-            await asyncio.to_thread(home.store.save_snapshot, one.kept)
-            if one.peaks:
-                await asyncio.to_thread(home.store.add_peaks, one.peaks)
             name = one.seen.target
             for sentence in (
                 skew_sentence(name, one.seen.host),
@@ -208,7 +215,8 @@ async def once_listed(
 async def open_client(home: Home, name: str, *, trusted_models: Sequence[str] = ()) -> AsyncIterator[AgentClient]:
     """Connect to one target, named as for `open_session`, once it answers. Raises as that does."""
     async with contextlib.AsyncExitStack() as stack:
-        target = await _target(home, name, stack, trusted_models)
+        added = {one.name: one for one in await asyncio.to_thread(home.store.targets)}
+        target = await _target(home, name, added, stack, trusted_models)
         client = await stack.enter_async_context(AgentClient(target.name, target.address, home.tls))
         await client.host()
         yield client
@@ -287,8 +295,13 @@ def _are_as_known(names: Collection[str], seen: TargetSnapshot, known: TargetSna
     return before == now and {one.name for one in now} == set(names)
 
 
-async def _target(home: Home, name: str, stack: contextlib.AsyncExitStack, trusted_models: Sequence[str]) -> Target:
-    known = {target.name: target for target in home.store.targets()}
+async def _target(
+    home: Home,
+    name: str,
+    known: Mapping[str, Target],
+    stack: contextlib.AsyncExitStack,
+    trusted_models: Sequence[str],
+) -> Target:
     if name in known:
         return known[name]
     _check_known(name, known)

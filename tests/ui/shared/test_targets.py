@@ -43,9 +43,9 @@ def test_health_is_said_in_words_and_why_it_is_bad():
     views = target_views([NUC], snapshots)
 
     def nuc(answers):
-        return overview_rows(views, snapshots, answers)[1]
+        return overview_rows(views, answers)[1]
 
-    assert overview_rows(views, snapshots, {})[0]["Health"] == "started when needed"
+    assert overview_rows(views, {})[0]["Health"] == "started when needed"
     assert nuc({})["Health"] == "asking …"
     serving = nuc({"nuc": answer(Health.SERVING)})
     assert (serving["Health"], serving["Answer (ms)"], serving["Why"]) == ("● serving", 12.0, None)
@@ -56,7 +56,7 @@ def test_health_is_said_in_words_and_why_it_is_bad():
 
 def test_the_overview_counts_engines_and_leaves_the_unknown_empty():
     snapshot = invented.snapshot("nuc")
-    seen, unseen = overview_rows(target_views([NUC, replace(NUC, name="pi")], [snapshot]), [snapshot], {})
+    seen, unseen = overview_rows(target_views([NUC, replace(NUC, name="pi")], [snapshot]), {})
 
     assert (seen["Engines"], seen["Cores"], seen["Memory"]) == ("1 of 2", 2, None)
     assert (unseen["Engines"], unseen["Cores"], unseen["Processor"]) == (None, None, None)

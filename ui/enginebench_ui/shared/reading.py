@@ -4,6 +4,7 @@ Nothing here holds a connection: each read opens the file, queries and closes it
 long as the store's generation stays the same.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,10 @@ from enginebench_controller.graph.analysis import CountedModel, counted_model
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import (
+    NOISE_AGE_NS,
     Benchmark,
     ModelVersion,
+    Noise,
     Peak,
     Search,
     SearchKind,
@@ -141,6 +144,11 @@ def engine_looks() -> EngineLooks:
     return _engine_looks(*place())
 
 
+def noise() -> Mapping[str, Noise]:
+    """Return how noisy each target was that has measured during the last day, by name."""
+    return _noise(*place())
+
+
 def peaks() -> tuple[Peak, ...]:
     """Return what the last calibration of each engine, version, device and number of cores found, on all targets."""
     return _peaks(*place())
@@ -208,6 +216,11 @@ def _steps_of(path: str, generation: str, search_id: str) -> tuple[Benchmark, ..
 @kept(4)
 def _engine_looks(path: str, generation: str) -> EngineLooks:
     return EngineLooks(store_at(path).engine_names())
+
+
+@kept(64)
+def _noise(path: str, generation: str) -> Mapping[str, Noise]:
+    return store_at(path).noise(time.time_ns() - NOISE_AGE_NS)
 
 
 @kept(64)

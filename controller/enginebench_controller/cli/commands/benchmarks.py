@@ -20,7 +20,7 @@ from enginebench_controller.cli.console import (
 )
 from enginebench_controller.cli.options import BenchmarkName, ExportForm, Force, Json, Notes, Output
 from enginebench_controller.cli.searches import commands_of
-from enginebench_controller.cli.tables import instant, print_failures, print_measurements
+from enginebench_controller.cli.tables import instant, print_across, print_failures, print_measurements
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document, benchmark_list_document
@@ -36,6 +36,7 @@ from enginebench_controller.records import Benchmark, Measurement, Search, Searc
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.searches import search_of
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.across import MANY_TARGETS, across_targets
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.gate.stored import gate_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, soundness
@@ -134,7 +135,10 @@ def show(
         else:
             print_answers(answers_of(store, found, measurements, models))
         title = f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}"
-        print_measurements(title, measurements, models, notes=notes)
+        if len({one.target for one in measurements}) > MANY_TARGETS and not notes:
+            print_across(title, across_targets(measurements, store.benchmark_snapshots(found.id)))
+        else:
+            print_measurements(title, measurements, models, notes=notes)
 
 
 def _remove_search(home: Home, search: Search) -> None:

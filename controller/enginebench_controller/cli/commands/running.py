@@ -21,11 +21,12 @@ from enginebench_controller.cli.options import (
     Notes,
     TrustAgain,
     TrustModels,
+    targets_meant,
 )
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.searches import commands_of
-from enginebench_controller.cli.tables import print_measurements
+from enginebench_controller.cli.tables import print_across, print_measurements
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document
@@ -43,6 +44,7 @@ from enginebench_controller.runs.gate import enough_of
 from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, Waiting, look
 from enginebench_controller.runs.resuming import resume as resume_all
 from enginebench_controller.runs.searching import interrupted, is_step_of, to_go_on_with
+from enginebench_controller.verdicts.across import MANY_TARGETS, across_targets
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, of_benchmark, soundness
 
@@ -288,7 +290,8 @@ def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
         raise InputError(f"give one plan file or models, not both: {' '.join(models)}")
     document = read_plan(Path(plans[0])).document()
     image = document["image"] | fields.get("image", {})
-    return make_plan(document | fields | {"image": image}, plans[0])
+    chosen = {} if "targets" in fields else {"targets": targets_meant(document["targets"])}
+    return make_plan(document | chosen | fields | {"image": image}, plans[0])
 
 
 def _carry_out(home: Home, order: BenchmarkOrder, *, as_json: bool, notes: bool, watch: bool = False) -> None:
@@ -312,6 +315,10 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool, notes: bo
         told = answers_document(answers)
         print_json(benchmark_document(benchmark, measurements, snapshots, models, answers=told))
     else:
-        print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, models, notes=notes)
+        title = f"{benchmark.name} ({benchmark.id})"
+        if len({one.target for one in measurements}) > MANY_TARGETS and not notes:
+            print_across(title, across_targets(measurements, home.store.benchmark_snapshots(benchmark.id)))
+        else:
+            print_measurements(title, measurements, models, notes=notes)
         print_answers(answers)
     return of_benchmark(benchmark, measurements, models)

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,15 +16,18 @@ from rich.text import Text
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.calibration import calibrate_target
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout
-from enginebench_controller.cli.options import Json
+from enginebench_controller.cli.options import Json, targets_meant
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.benchmarks import target_document
 from enginebench_controller.files.documents import head
 from enginebench_controller.home import default_home
+from enginebench_controller.plan.options import split
 from enginebench_controller.records import (
     LOCAL_TARGET,
+    NOISE_AGE_NS,
     AvailableEngine,
+    Noise,
     Target,
     TargetSnapshot,
     UnavailableEngine,
@@ -39,6 +43,7 @@ from enginebench_controller.targets.bootstrap import (
     given_wheel,
     own_wheel,
 )
+from enginebench_controller.targets.choosing import LABEL, parse_label
 from enginebench_controller.targets.client import CALL_SECONDS
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
 from enginebench_controller.targets.session import completed, open_session
@@ -189,23 +194,59 @@ def add(
     tls: Annotated[
         bool, typer.Option("--tls", help="Mutual TLS also on this machine; elsewhere it always is.")
     ] = False,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="What it is to be found by, such as site=lab2; repeatable."),
+    ] = None,
 ) -> None:
     """Remember a target. It need not be up yet."""
-    target = new_target(name, address, tls=tls)
+    target = new_target(name, address, tls=tls, labels=dict(map(parse_label, label or ())))
     default_home().store.add_target(target)
     remark(f"added {name} at {target.address}; see what it has with `enginebench devices --target {name}`")
 
 
+@group.command("label")
+def label(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME… KEY=VALUE… KEY-…",
+            help="Targets, also by label:KEY=VALUE; labels to give them; and, with a dash behind, labels to take away.",
+            autocompletion=completion.targets,
+        ),
+    ],
+) -> None:
+    """Give targets labels, by which --target 'label:KEY=VALUE,…' finds them."""
+    given = dict(parse_label(word) for word in words if "=" in word and not word.startswith(LABEL))
+    gone = {word.removesuffix("-") for word in words if word.endswith("-") and "=" not in word}
+    named = [word for word in words if word.startswith(LABEL) or not ("=" in word or word.endswith("-"))]
+    if not named or not (given or gone):
+        raise InputError("name targets, and labels for them: enginebench targets label board site=lab2")
+    names = targets_meant(named) or ()
+    for one in default_home().store.label_targets(names, {**dict.fromkeys(gone), **given}):
+        remark(f"{one.name}: {_labels(one) or 'no labels'}")
+
+
 @group.command("list")
-def list_(json: Json = False) -> None:
+def list_(
+    target: Annotated[str | None, typer.Option(metavar="A,B,…", help="Only these, also by label:KEY=VALUE.")] = None,
+    json: Json = False,
+) -> None:
     """List the targets."""
-    targets = default_home().store.targets()
+    meant = targets_meant(split(target))
+    targets = [one for one in default_home().store.targets() if meant is None or one.name in meant]
+    noise = default_home().store.noise(time.time_ns() - NOISE_AGE_NS)
     if json:
-        print_json([_document(target) for target in targets])
+        print_json([_document(target, noise.get(target.name)) for target in targets])
         return
-    rows: list[list[object]] = [[t.name, t.address, _connection(t), instant(t.added_at_unix_ns)] for t in targets]
-    columns = [(heading, False) for heading in ("name", "address", "connection", "added")]
+    rows: list[list[object]] = [
+        [t.name, t.address, _connection(t), _labels(t) or UNKNOWN, instant(t.added_at_unix_ns)] for t in targets
+    ]
+    columns = [(heading, False) for heading in ("name", "address", "connection", "labels", "added")]
     print_table("Targets", columns, rows)
+    for one in (noise[t.name] for t in targets if t.name in noise):
+        if one.is_noisy:
+            remark(f"{one.target} is noisy ({one.sentence}): label:… leaves it out until it is quiet, or for a day")
     if not targets:
         remark("no targets; without one, `enginebench run` starts an agent on this machine by itself")
 
@@ -220,6 +261,7 @@ def check(
 ) -> None:
     """Ask targets for their health. Exits with 3 when one does not answer."""
     targets = {target.name: target for target in default_home().store.targets()}
+    names = targets_meant(names)
     unknown = [name for name in names or () if name not in targets]
     if unknown:
         raise InputError(f"there is no target {unknown[0]!r}; see `enginebench targets list`")
@@ -244,13 +286,19 @@ def remove(name: Annotated[str, typer.Argument(help="The target's name.", autoco
     remark(f"removed {name}")
 
 
-def _document(target: Target) -> dict[str, object]:
+def _document(target: Target, noise: Noise | None) -> dict[str, object]:
     return {
         "name": target.name,
         "address": target.address,
         "tls": uses_tls(target.address),
         "added_at_unix_ns": target.added_at_unix_ns,
+        "labels": dict(target.labels),
+        "noise": None if noise is None else {**asdict(noise), "is_noisy": noise.is_noisy},
     }
+
+
+def _labels(target: Target) -> str:
+    return ", ".join(f"{key}={value}" for key, value in target.labels.items())
 
 
 def _connection(target: Target) -> str:
@@ -268,7 +316,7 @@ def devices(
         str | None,
         typer.Option(
             metavar="A,B,…",
-            help="Targets; all known ones by default, or this machine.",
+            help="Targets, also by label:KEY=VALUE; all known ones by default, or this machine.",
             autocompletion=completion.targets,
         ),
     ] = None,
@@ -278,7 +326,7 @@ def devices(
 ) -> None:
     """Show every target's engines and devices, with the reason for each engine that is missing."""
     home = default_home()
-    names = target.split(",") if target else [t.name for t in home.store.targets()] or [LOCAL_TARGET]
+    names = targets_meant(split(target)) or [one.name for one in home.store.targets()] or [LOCAL_TARGET]
     unreachable: list[str] = []
     if json:
         snapshots = asyncio.run(_snapshots(names, unreachable, refresh=refresh))
