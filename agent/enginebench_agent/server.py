@@ -27,6 +27,7 @@ from enginebench_agent.door.interceptors import Counting, EndedCall, interceptor
 from enginebench_agent.environments.discovery import Discovery
 from enginebench_agent.errors import SetupError
 from enginebench_agent.files.cache import FileCache
+from enginebench_agent.machine.alone import alone_here
 from enginebench_agent.machine.peak_file import PeakFile
 from enginebench_agent.runs.queue import Lease
 from enginebench_agent.runs.reservations import Reservations
@@ -139,6 +140,7 @@ class ServeOptions:
     tls: Path | None = None
     plain_text: bool = False
     announce: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,8 @@ def serve(options: ServeOptions) -> None:
     )
     announcing = _announcing(options, entrance)
     options.folder.prepare()
-    with options.folder.locked():
+    alone = alone_here(with_stdin=options.exit_with_stdin) if options.alone else contextlib.nullcontext()
+    with alone, options.folder.locked():
         asyncio.run(_serve(options, entrance, announcing))
 
 

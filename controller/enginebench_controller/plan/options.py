@@ -78,6 +78,13 @@ _ALL = (
         OptionForm.LIST,
     ),
     PlanOption(
+        "executor",
+        "executor",
+        OptionGroup.WHERE,
+        "dask://HOST:PORT",
+        "Instead of targets, the machines of a Dask cluster: each group of what is compared on one of them.",
+    ),
+    PlanOption(
         "device",
         "devices",
         OptionGroup.WHERE,

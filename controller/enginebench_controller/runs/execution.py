@@ -81,6 +81,10 @@ class Group:
         return self.members[0].case
 
 
+Elsewhere = Callable[[Bench, Group, Sequence[SampleFile]], Awaitable[None]]
+"""What carries every process of a group's members out as `measure` does, on machines that are its own to keep apart."""
+
+
 async def execute(
     bench: Bench,
     undertakings: Sequence[Undertaking],
@@ -88,15 +92,17 @@ async def execute(
     keep: Keep,
     interleave: Interleave | None = None,
     enough: Enough | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> None:
     """Carry out all cases, those of a target in this order, and hand each outcome to `keep`.
 
     A failed case stops no other. When cancelled, running children are ended and their typed outcome is kept too. Cases
-    that take turns are in memory at the same time, and `enough` may end their rounds early.
+    that take turns are in memory at the same time, and `enough` may end their rounds early. With `elsewhere`, that does
+    what `measure` does, of all groups at once.
     """
     async with asyncio.TaskGroup() as tasks:
         for group in groups_of(undertakings, benchmark_id, interleave, enough):
-            tasks.create_task(_carry_out(bench, group, benchmark_id, keep))
+            tasks.create_task(_carry_out(bench, group, benchmark_id, keep, elsewhere))
 
 
 async def run_once(bench: Bench, case: Case, run_id: str, kind: run_pb2.RunKind) -> run_pb2.RunResult:
@@ -216,13 +222,16 @@ async def settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequenc
     await uninterrupted(_settle(bench, group, benchmark_id, samples, keep))
 
 
-async def _carry_out(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
+async def _carry_out(
+    bench: Bench, group: Group, benchmark_id: str, keep: Keep, elsewhere: Elsewhere | None = None
+) -> None:
     with contextlib.ExitStack() as files:
         samples: list[SampleFile] = []
         try:
-            async with bench.lock(group.case.target):  # and not only its agent: the order is ours
+            # Not only its agent has one at a time: the order is ours.
+            async with bench.lock(group.case.target) if elsewhere is None else contextlib.nullcontext():
                 samples += [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
-                await measure(bench, group, samples)
+                await (elsewhere or measure)(bench, group, samples)
                 # Still under the lock: statistics and storing would disturb the next case of the same machine.
                 await settle(bench, group, benchmark_id, samples, keep)
                 if bench.send_on is not None:

@@ -224,7 +224,7 @@ class AgentClient:
         try:
             async for part in stream:
                 if part.HasField("result"):
-                    _set_right(part.result)
+                    set_right(part.result)
                 yield part
         except grpc.aio.AioRpcError as error:
             raise self._translated(error) from error
@@ -299,7 +299,7 @@ def _behind_ns(told_ns: int | None) -> int:
     return behind_ns if abs(behind_ns) > CLOCK_OFF_NS else 0
 
 
-def _set_right(result: run_pb2.RunResult) -> None:
+def set_right(result: run_pb2.RunResult) -> None:
     """Give a result the time of this machine; none where its agent was in another age and has forgotten which."""
     if result.started_at_unix_ns:
         started_ns = result.started_at_unix_ns + _behind_ns(optional(result, "sent_at_unix_ns"))

@@ -55,12 +55,29 @@ async def local_agent(home: Path, *, trusted_models: Iterable[str] = ()) -> Asyn
 
     Only one at a time, see `only_command`. Raises `EnginebenchError` with the agent's own words when it does not start.
     """
-    async with only_command(home):
-        process = await _start(home / "agent", trusted_models)
-        try:
-            yield Target(LOCAL_TARGET, await _address(process), added_at_unix_ns=0)
-        finally:
-            await _stop(process)
+    async with only_command(home), started_agent(home / "agent", trusted_models=trusted_models) as address:
+        yield Target(LOCAL_TARGET, address, added_at_unix_ns=0)
+
+
+@contextlib.asynccontextmanager
+async def started_agent(
+    data_dir: Path,
+    *options: str,
+    trusted_models: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+    within_s: float | None = START_SECONDS,
+) -> AsyncIterator[str]:
+    """Start an agent of this data folder on this machine's loopback, yield its address, and stop it afterwards.
+
+    `options` are words for `enginebench-agent serve`, and `environment` is what it has in the place of this process's.
+    Raises `EnginebenchError` with the agent's own words when it does not start, or not `within_s`.
+    """
+    trusted = (argument for digest in trusted_models for argument in ("--trust-model", digest))
+    process = await _start(data_dir, (*options, *trusted), environment)
+    try:
+        yield await _address(process, within_s)
+    finally:
+        await _stop(process)
 
 
 async def _acquire(lock: FileLock) -> None:
@@ -79,13 +96,16 @@ def _is_ours(lock: FileLock) -> bool:
     return True
 
 
-async def _start(data_dir: Path, trusted_models: Iterable[str]) -> asyncio.subprocess.Process:
+async def _start(
+    data_dir: Path, options: Iterable[str], environment: Mapping[str, str] | None
+) -> asyncio.subprocess.Process:
     # The agent leaves when its standard input closes, so that it never outlives a killed controller.
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "enginebench_agent", "serve", "--port", "0", "--exit-with-stdin"),
         *("--data-dir", str(data_dir), "--plain-text"),
         *_logging_as_here(),
-        *(argument for digest in trusted_models for argument in ("--trust-model", digest)),
+        *options,
+        env=environment,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is the controller's to handle: it cancels runs before it stops the agent
@@ -100,12 +120,12 @@ def _logging_as_here() -> tuple[str, ...]:
     return ("--verbose", "--log-format", format_of(logger.handlers[0]))
 
 
-async def _address(process: asyncio.subprocess.Process) -> str:
+async def _address(process: asyncio.subprocess.Process, within_s: float | None) -> str:
     assert process.stdout is not None  # noqa: S101  # asked for a pipe above
     try:
-        line = (await asyncio.wait_for(process.stdout.readline(), START_SECONDS)).decode().strip()
+        line = (await asyncio.wait_for(process.stdout.readline(), within_s)).decode().strip()
     except TimeoutError:
-        raise EnginebenchError(f"the local agent did not start within {START_SECONDS} s; run it again") from None
+        raise EnginebenchError(f"the local agent did not start within {within_s:g} s; run it again") from None
     if not line.startswith(READY):
         raise EnginebenchError("the local agent did not start; its own message stands above")
     return line.removeprefix(READY)
