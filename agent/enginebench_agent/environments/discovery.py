@@ -5,7 +5,7 @@ import contextlib
 import importlib.metadata
 import logging
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from enginebench_agent.config import AgentConfig, EnvironmentConfig
@@ -27,6 +27,8 @@ from enginebench_proto.v1.engine_pb2 import (
 )
 
 CHILDREN_AT_ONCE = 2
+SILENT_SECONDS = 10.0
+"""How long runs wait for one more engine to answer: what hangs is no reason to keep everybody waiting."""
 Names = frozenset[str]
 """Of the engines that somebody wants to know."""
 
@@ -151,16 +153,27 @@ class Discovery:
         return self._known_of is not None and _covers(self._known_of, wanted)
 
     async def _discover(self, names: Names) -> tuple[Engine, ...]:
-        # Importing engines keeps a processor busy, and that must not happen beside a measurement.
-        async with self._lease.hold():
+        async with contextlib.AsyncExitStack() as alone:
+            # Importing engines keeps a processor busy, and that must not happen beside a measurement.
+            await alone.enter_async_context(self._lease.hold())
             self._has_asked, config = True, self.config
             self._found = {}
-            asked = [each for each in config.environments if _may_hold(each, names)]
-            await asyncio.gather(*(self._of_environment(each, names, config) for each in asked))
+            async with asyncio.TaskGroup() as asking:
+                asked = [each for each in config.environments if _may_hold(each, names)]
+                tasks = [asking.create_task(self._of_environment(each, names, config)) for each in asked]
+                await self._until_silent(tasks)
+                await alone.aclose()
         self._known, self._known_of = without_needless(self._found.values()), names
         usable = [f"{one.name}@{one.environment.name}" for one in self._known if one.HasField("available")]
         _log.info("engines found", extra=logs.told(available=usable, unavailable=len(self._known) - len(usable)))
         return self._known
+
+    async def _until_silent(self, asking: "Collection[asyncio.Task[None]]") -> None:
+        """Wait until all have answered, or those that are left have been silent for so long that they hang."""
+        before, answered = -1, 0
+        while asking and before < answered:
+            _, asking = await asyncio.wait(asking, timeout=SILENT_SECONDS)
+            before, answered = answered, sum(map(_has_answered, self._found.values()))
 
     async def _of_environment(self, environment: EnvironmentConfig, names: Names, config: AgentConfig) -> None:
         self._find([_entry(environment, name, _being_asked(config)) for name in _expected(environment)])

@@ -73,7 +73,7 @@ def test_the_overview_says_who_has_reserved_a_target(reservation, words):
     views = target_views([NUC], [])
     answers = {"nuc": replace(answer(Health.SERVING), reservation=reservation)}
 
-    (row,) = overview_rows(views, [], answers)
+    (row,) = overview_rows(views, answers)
 
     assert row["Reserved"] == words
 
