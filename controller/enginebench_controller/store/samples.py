@@ -15,9 +15,9 @@ from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.statements import Row, rows
 
 _SERIES = ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns")
+_PLACE = ("owner", "process", "block")
 _CHUNK_ROWS = 65_536
 _RELEASE_EVERY_SAMPLES = 1_000_000
-_Buffers = dict[str, NDArray[np.int64]]
 
 SHARES = 400
 """Into how many equal shares of the samples the quantiles part them."""
@@ -125,38 +125,75 @@ class SampleStore(StoreFile):
         return {identity: tuple(blocks) for identity, blocks in found.items()}
 
 
-def insert_samples(connection: duckdb.DuckDBPyConnection, measurement_id: str, samples: Iterable[BlockSamples]) -> None:
-    """Add the samples of a measurement, taking one block after the other from the iterable.
+def insert_samples(
+    connection: duckdb.DuckDBPyConnection, together: Iterable[tuple[str, Iterable[BlockSamples]]]
+) -> None:
+    """Add the samples of measurements, by id, taking one block after the other from the iterables.
 
     Raises ValueError when the series of a block differ in length.
     """
-    # DuckDB keeps every array it was ever shown until it is closed, so all blocks pass through the same few.
-    buffers = {series: np.empty(_CHUNK_ROWS, dtype=np.int64) for series in _SERIES}
-    connection.register("arriving", buffers)
-    unreleased = 0
-    for block in samples:
-        _insert_block(connection, measurement_id, block, buffers)
-        unreleased += block.latency_ns.size
-        if unreleased >= _RELEASE_EVERY_SAMPLES:
-            _release_written(connection)
-            unreleased = 0
-    connection.unregister("arriving")
+    arriving = _Arriving(connection)
+    for measurement_id, samples in together:
+        for block in samples:
+            arriving.add(measurement_id, block)
+    arriving.close()
 
 
-def _insert_block(
-    connection: duckdb.DuckDBPyConnection, measurement_id: str, block: BlockSamples, buffers: _Buffers
-) -> None:
-    present = [series for series in _SERIES if getattr(block, series) is not None]
-    columns = ", ".join(present)
-    statement = (
-        f"INSERT INTO block_samples (measurement_id, process, block, {columns}) "  # noqa: S608
-        f"SELECT ?, ?, ?, {columns} FROM arriving LIMIT ?"
-    )
-    for start in range(0, block.latency_ns.size, _CHUNK_ROWS):
-        rows = min(_CHUNK_ROWS, block.latency_ns.size - start)
-        for series in present:
-            buffers[series][:rows] = getattr(block, series)[start : start + rows]
-        connection.execute(statement, [measurement_id, block.process, block.block, rows])
+class _Arriving:
+    """Samples on their way into the table, of so many blocks and measurements as fill the buffers.
+
+    DuckDB keeps every array it was ever shown until it is closed, so all of them pass through the same few.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._buffers = {name: np.empty(_CHUNK_ROWS, dtype=np.int64) for name in (*_PLACE, *_SERIES)}
+        self._rows = self._unreleased = 0
+        self._owners: list[str] = []
+        self._present: tuple[str, ...] = ()
+        connection.register("arriving", self._buffers)
+
+    def add(self, measurement_id: str, block: BlockSamples) -> None:
+        present = tuple(series for series in _SERIES if getattr(block, series) is not None)
+        if present != self._present:
+            self._write()
+            self._present = present
+        begin = 0
+        while begin < block.latency_ns.size:
+            begin += self._take(measurement_id, block, begin)
+            if self._rows == _CHUNK_ROWS:
+                self._write()
+
+    def close(self) -> None:
+        self._write()
+        self._connection.unregister("arriving")
+
+    def _take(self, measurement_id: str, block: BlockSamples, begin: int) -> int:
+        if self._owners[-1:] != [measurement_id]:
+            self._owners.append(measurement_id)
+        count = min(_CHUNK_ROWS - self._rows, block.latency_ns.size - begin)
+        place = slice(self._rows, self._rows + count)
+        for name, value in zip(_PLACE, (len(self._owners), block.process, block.block), strict=True):
+            self._buffers[name][place] = value
+        for series in self._present:
+            self._buffers[series][place] = getattr(block, series)[begin : begin + count]
+        self._rows += count
+        return count
+
+    def _write(self) -> None:
+        if not self._rows:
+            return
+        columns = ", ".join(self._present)
+        statement = (
+            f"INSERT INTO block_samples (measurement_id, process, block, {columns}) "  # noqa: S608
+            f"SELECT (?::VARCHAR[])[owner], process, block, {columns} FROM arriving LIMIT ?"
+        )
+        self._connection.execute(statement, [self._owners, self._rows])
+        self._unreleased += self._rows
+        self._rows, self._owners = 0, []
+        if self._unreleased >= _RELEASE_EVERY_SAMPLES:
+            _release_written(self._connection)
+            self._unreleased = 0
 
 
 def _release_written(connection: duckdb.DuckDBPyConnection) -> None:

@@ -8,7 +8,7 @@ import duckdb
 from enginebench_controller.records import Benchmark, BlockSamples, Measurement, TargetSnapshot
 from enginebench_controller.store.backups import Upkeep
 from enginebench_controller.store.benchmarks import BenchmarkStore, benchmark_meant, insert_benchmark, snapshots_of
-from enginebench_controller.store.measurements import MeasurementStore, insert_measurement, measurements_of
+from enginebench_controller.store.measurements import MeasurementStore, insert_measurements, measurements_of
 from enginebench_controller.store.models import ModelStore
 from enginebench_controller.store.naming import BY_ID, BY_NAME
 from enginebench_controller.store.profiles import ProfileStore
@@ -62,11 +62,10 @@ class Store(
         with self._writing() as connection:
             new: dict[str, None] = {}
             for bundle in bundles:
-                added = [insert_benchmark(connection, bundle.benchmark, bundle.snapshots)]
-                added += [
-                    insert_measurement(connection, one, bundle.samples.get(one.id, ())) for one in bundle.measurements
-                ]
-                new.update({bundle.benchmark.id: None} if any(added) else {})
+                is_new = insert_benchmark(connection, bundle.benchmark, bundle.snapshots)
+                measured = [(one, bundle.samples.get(one.id, ())) for one in bundle.measurements]
+                if insert_measurements(connection, measured) or is_new:
+                    new[bundle.benchmark.id] = None
             return tuple(new)
 
     def bundle(self, benchmark_id: str, *, with_samples: bool = True) -> BenchmarkBundle:
