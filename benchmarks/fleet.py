@@ -181,11 +181,11 @@ async def _overheard(
 def _measured(home: Home, folder: Path, model: Path, real: int, simulated: int, batches: int) -> Cost:
     chosen = "label:fleet=real,label:fleet=simulated" if simulated else "label:fleet=real"
     sizes = ",".join(map(str, range(1, batches + 1)))
-    words = ("run", model, "--engine", "fake", "--target", chosen, "--batch", sizes, *_RUN, "--json")
+    words = ("run", model, "--engine", "fake", "--target", chosen, "--batch", sizes, *_RUN)
     sampled = folder / "samples.json"
     command = [sys.executable, "-m", "benchmarks.fleet_sampler", str(sampled), *map(str, words)]
     begun = time.monotonic()
-    with (folder / "out.json").open("wb") as out, (folder / "err.txt").open("wb") as errors:
+    with (folder / "out.txt").open("wb") as out, (folder / "err.txt").open("wb") as errors:
         process = subprocess.Popen(command, env=_variables(home), stdout=out, stderr=errors)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -257,7 +257,7 @@ def _notes(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck
 
 
 def _where(m: Measurement) -> str:
-    return f"{m.model_name} on {engine_label(m)} ({m.target}, {m.configuration.size})"
+    return f"{m.model_name} on {engine_label(m)} ({m.target}, {m.configuration.place_and_size})"
 
 
 def _load(chosen: Configuration) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from enginebench_proto.agreed.words import Hint, Load
+from enginebench_proto.agreed.words import DEFAULT_DEVICE, Hint, Load
 
 
 class ArrivalProcess(StrEnum):
@@ -166,6 +166,11 @@ class Configuration:
     def size(self) -> str:
         """Batch and cores in words, as sentences and headings about one configuration have them."""
         return f"batch {self.batch}, {self.cores_in_words}"
+
+    @property
+    def place_and_size(self) -> str:
+        """The same, behind the device where that is not the usual one."""
+        return self.size if self.device == DEFAULT_DEVICE else f"{self.device}, {self.size}"
 
     def output_batch_axis(self, name: str, shape: tuple[int, ...]) -> int | None:
         """Which dimension of an output holds the items of the batch; None where none can be told to.

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable
 
 from enginebench_controller.home import Home
@@ -15,6 +16,8 @@ _log = logging.getLogger(__name__)
 
 _MOST_AT_ONCE = 256
 """So many measurements go into one transaction at most: others who write wait no longer than that takes."""
+
+_LONGEST_PAUSE_S = 1.0
 
 _Waiting = tuple[Measurement, Iterable[BlockSamples], asyncio.Future[None]]
 
@@ -54,9 +57,12 @@ class Storing:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
+                began_s = time.monotonic()
                 if len(batch) == 1 or not await self._all(batch):  # one that cannot be stored is not to fail the others
                     for one in batch:
                         await self._one(*one)
+                # For as long as it was ours, others may have the store; and what comes meanwhile goes together.
+                await asyncio.sleep(min(time.monotonic() - began_s, _LONGEST_PAUSE_S))
         finally:
             self._writer = None
 

@@ -241,7 +241,7 @@ def _output_limit_words(order: RecommendOrder) -> Iterator[str]:
 def configuration_words(one: TriedPoint, *, with_model: bool = False) -> str:
     """A point in words: its engine, its size, and what is not as everywhere."""
     asked = one.configuration
-    words = [one.engine, *([one.model] if with_model else []), asked.size]
+    words = [one.engine, *([one.model] if with_model else []), asked.place_and_size]
     words += [f"{asked.streams} streams"] if asked.streams > 1 else []
     words += [f"{asked.requests} requests at a time"] if asked.load is not Load.SYNC else []
     words += [f"{asked.hint} hint"] if asked.hint is not Hint.NONE else []
