@@ -113,7 +113,8 @@ class SqlStore(StoreFile):
         if not sql.strip():
             raise InputError("there is no SQL to run; SELECT * FROM benchmarks, for example")
         limits = limits or QueryLimits()
-        asked = {"path": str(self.path), "sql": sql, "lock_timeout_s": self._timeout_s, "limits": asdict(limits)}
+        place = {"path": str(self.path), "reads": self.reads, "lock_timeout_s": self._timeout_s}
+        asked = place | {"sql": sql, "limits": asdict(limits)}
         process = processes.take()
         try:
             lines = _answer(process, json.dumps(asked), limits, self._timeout_s).splitlines()

@@ -1,0 +1,234 @@
+"""Benchmarks and profiles of the own store into a lake: whole ones, each once, however often and by whomever.
+
+Delta makes a commit to one table atomic, and not to several. So the row through which a benchmark is seen is committed
+last, and each commit says as Delta's application transactions whose rows it has: of two writers that bring the same
+one is refused, and whoever was killed between two tables finds what he had written already.
+"""
+
+import random
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enginebench_controller.errors import EnginebenchError, StoreError
+from enginebench_controller.store.connection import DEFAULT_TIMEOUT_S, reading
+from enginebench_controller.store.lake.place import Lake, explained, library, made
+from enginebench_controller.store.lake.tables import (
+    BENCHMARK,
+    KINDS,
+    MODELS,
+    SAMPLES,
+    Kind,
+    LakeTable,
+    arrow_schema,
+    selection,
+)
+from enginebench_controller.store.statements import rows
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_MOST_TOGETHER = 50
+_SAMPLES_TOGETHER = 5_000_000
+"""So many benchmarks, or samples, go into one commit: small files are what makes a lake slow."""
+
+_SAMPLES_AT_ONCE = 500_000
+"""So many are in memory; others may use the store in between."""
+
+_ATTEMPTS = 20
+_ROW_GROUP = 131_072
+
+_WAITING = {
+    "benchmark": """
+        SELECT benchmarks.id, count(measurements.id) AS measurements, coalesce(sum(iterations), 0)::BIGINT AS samples
+        FROM benchmarks LEFT JOIN measurements ON benchmark_id = benchmarks.id
+        GROUP BY benchmarks.id, created_at_unix_ns ORDER BY created_at_unix_ns, benchmarks.id""",
+    "profile": "SELECT id, 1 AS measurements, 0 AS samples FROM profiles ORDER BY created_at_unix_ns, id",
+}
+
+_NAMED_MODELS = {
+    "benchmark": """
+        SELECT model_digest AS digest FROM measurements WHERE benchmark_id IN (SELECT unnest($ids))
+        UNION SELECT unnest(json_extract_string(plan, '$.models[*]')) FROM benchmarks
+        WHERE id IN (SELECT unnest($ids))""",
+    "profile": "SELECT model_digest AS digest FROM profiles WHERE id IN (SELECT unnest($ids))",
+}
+
+_WITH_PARENTS = """
+    WITH RECURSIVE named AS (
+        {}
+        UNION SELECT parent_digest FROM models JOIN named USING (digest) WHERE parent_digest IS NOT NULL
+    ) SELECT digest AS id FROM named JOIN models USING (digest) ORDER BY digest"""
+
+_OF_SAMPLES = """
+    SELECT id, iterations FROM measurements
+    WHERE benchmark_id IN (SELECT unnest($ids)) AND iterations > 0 ORDER BY id"""
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What came of one kind: the ids that are new in the lake, how many it had, and what it has not all of."""
+
+    noun: str
+    new: tuple[str, ...]
+    known: int
+    behind: tuple[str, ...] = ()
+
+
+def sync(path: Path, lake: Lake, without: Collection[str] = (), timeout_s: float = DEFAULT_TIMEOUT_S) -> list[Synced]:
+    """Write what the lake lacks of the store at `path`, but for the benchmarks in `without`.
+
+    Raises `StoreError` where the lake or the store cannot be used; what was written whole until then is seen.
+    """
+    writer = _Writer(path, lake, timeout_s, dict(made(lake)))
+    with explained(lake):
+        return [writer.write(kind, frozenset(without)) for kind in KINDS]
+
+
+@dataclass
+class _Writer:
+    path: Path
+    lake: Lake
+    timeout_s: float
+    tables: dict[str, Any]
+
+    def write(self, kind: Kind, without: Collection[str]) -> Synced:
+        waiting = [one for one in self._rows_of_store(_WAITING[kind.noun]) if one["id"] not in without]
+        known = self._ids_in(kind.head)
+        lacking = [one for one in waiting if one["id"] not in known]
+        for together in _batches(lacking, _SAMPLES_TOGETHER, _MOST_TOGETHER):
+            self._write_whole(kind, together)
+        there = [one for one in waiting if one["id"] in known]
+        return Synced(kind.noun, tuple(one["id"] for one in lacking), len(there), self._behind(kind, there))
+
+    def _behind(self, kind: Kind, there: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+        """Those that grew since they were written, as what was imported or resumed may."""
+        if kind is not BENCHMARK or not there:
+            return ()
+        counted = self._column(BENCHMARK.parts[0], BENCHMARK.parts[0].key).value_counts().to_pylist()
+        counts = {one["values"]: one["counts"] for one in counted}
+        return tuple(one["id"] for one in there if one["measurements"] > counts.get(one["id"], 0))
+
+    def _write_whole(self, kind: Kind, together: Sequence[Mapping[str, Any]]) -> None:
+        ids = [one["id"] for one in together]
+        self._write_models(kind, ids)
+        first = kind.parts[0]
+        # Nobody writes to a later table who has not written to the first one, so most need no look into all of them.
+        doubtful = (self._ids_in(first) | {one["id"] for one in together if not one["measurements"]}).intersection(ids)
+        for table in (*kind.parts, kind.head):
+            doubtful = self._append(table, ids, doubtful)
+
+    def _write_models(self, kind: Kind, ids: Sequence[str]) -> None:
+        named = self._rows_of_store(_WITH_PARENTS.format(_NAMED_MODELS[kind.noun]), ids=ids)
+        known = self._ids_in(MODELS)
+        self._append(MODELS, [one["id"] for one in named if one["id"] not in known], frozenset())
+
+    def _append(self, table: LakeTable, ids: Sequence[str], doubtful: frozenset[str]) -> frozenset[str]:
+        """Commit the rows of these ids to one table, of the `doubtful` ones only if they are not in it yet.
+
+        Returns those that are doubtful for the tables after it: all, where somebody else turned out to write them, too.
+        """
+        deltalake, opened = library(), self.tables[table.name]
+        for attempt in range(_ATTEMPTS):
+            if doubtful:
+                opened.update_incremental()
+            there = {one for one in doubtful if opened.transaction_version(_transaction_id(one)) is not None}
+            lacking = [one for one in ids if one not in there]
+            arriving = _Arriving(self, table, lacking)
+            data = arriving.rows() if lacking else None
+            if data is None:
+                return doubtful
+            try:
+                deltalake.write_deltalake(
+                    opened,
+                    data,
+                    mode="append",
+                    schema_mode="merge",
+                    writer_properties=deltalake.WriterProperties(compression="ZSTD", max_row_group_size=_ROW_GROUP),
+                    commit_properties=deltalake.CommitProperties(
+                        max_commit_retries=_ATTEMPTS,
+                        app_transactions=[deltalake.Transaction(_transaction_id(one), 1) for one in lacking],
+                    ),
+                )
+            except deltalake.exceptions.CommitFailedError:
+                time.sleep(random.uniform(0, 0.1 * 2 ** min(attempt, 5)))  # noqa: S311  # spreads writers, no secret
+                doubtful = frozenset(ids)
+            except deltalake.exceptions.DeltaError:
+                if arriving.failure:
+                    raise arriving.failure from None
+                raise
+            else:
+                return doubtful
+        raise StoreError(f"{self.lake.url} is written to by too many others at once; do the same again: nothing is doubled")
+
+    def _rows_of_store(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
+        with reading(self.path, self.timeout_s) as connection:
+            result = connection.execute(query, parameters)
+            names = [column[0] for column in result.description]
+            return [dict(zip(names, values, strict=True)) for values in result.fetchall()]
+
+    def _column(self, table: LakeTable, name: str) -> "pyarrow.ChunkedArray":
+        opened = self.tables[table.name]
+        opened.update_incremental()
+        return opened.to_pyarrow_dataset().to_table(columns=[name]).column(name)
+
+    def _ids_in(self, table: LakeTable) -> frozenset[str]:
+        """Whose rows a table of the lake has by now."""
+        return frozenset(self._column(table, table.key).unique().to_pylist())
+
+
+@dataclass
+class _Arriving:
+    """The rows of some ids on their way from the store; `failure` where it broke off, which passes through no library."""
+
+    writer: _Writer
+    table: LakeTable
+    ids: Sequence[str]
+    failure: EnginebenchError | None = None
+
+    def rows(self) -> "pyarrow.RecordBatchReader | pyarrow.Table | None":
+        """All of them, samples a part at a time; None where there are none."""
+        import pyarrow  # noqa: PLC0415  # of an extra
+
+        if self.table.name != SAMPLES:
+            found = self._selected()
+            return found if found.num_rows else None
+        measured = self.writer._rows_of_store(_OF_SAMPLES, ids=list(self.ids))
+        batches = self._samples(measured)
+        return pyarrow.RecordBatchReader.from_batches(arrow_schema(self.table), batches) if measured else None
+
+    def _samples(self, measured: Sequence[Mapping[str, Any]]) -> Iterator["pyarrow.RecordBatch"]:
+        try:
+            for part in _batches([one | {"samples": one["iterations"]} for one in measured], _SAMPLES_AT_ONCE):
+                named = {f"measurement{place}": one["id"] for place, one in enumerate(part)}
+                among = f"part.measurement_id IN ({', '.join(f'${name}' for name in named)})"
+                yield from self._selected(among, named).to_batches()
+        except EnginebenchError as error:
+            self.failure = error
+            raise
+
+    def _selected(self, among: str = "", named: Mapping[str, str] | None = None) -> "pyarrow.Table":
+        with reading(self.writer.path, self.writer.timeout_s) as connection:
+            query = selection(self.table, among)
+            found = connection.execute(query, {"ids": list(self.ids), **(named or {})}).to_arrow_table()
+        return found.select(arrow_schema(self.table).names).cast(arrow_schema(self.table))
+
+
+def _transaction_id(owner: str) -> str:
+    return f"enginebench/{owner}"
+
+
+def _batches(
+    found: Sequence[Mapping[str, Any]], most_samples: int, most: int | None = None
+) -> Iterator[list[Mapping[str, Any]]]:
+    """Parts of at least one, with not much more than so many samples."""
+    part: list[Mapping[str, Any]] = []
+    for one in found:
+        part.append(one)
+        if len(part) == most or sum(each["samples"] for each in part) >= most_samples:
+            yield part
+            part = []
+    if part:
+        yield part
