@@ -1,4 +1,4 @@
-"""`python -m benchmarks.lake FOLDER`: many writers, killed again and again, one lake, its rows counted, its pages timed.
+"""`python -m benchmarks.lake FOLDER`: many writers that are killed again and again, one lake, its rows and its times.
 
 The results are those of big_store.py. Each writer is a process that synchronizes a share of them, a part of which its
 neighbour has as well; one of them after the other is killed by SIGKILL and begins anew. Then every table must have as
@@ -33,7 +33,7 @@ _SHARED_EACH = 10
 _ASKED: Mapping[str, str] = {
     "all benchmarks": "SELECT count(*) FROM benchmarks",
     "fastest of each engine": "SELECT engine, max(throughput_items_per_s) FROM measurements GROUP BY engine",
-    "samples of one measurement": f"SELECT median(latency_ns) FROM block_samples WHERE measurement_id = '{big_store.TYPICAL}-0'",
+    "one measurement": "SELECT median(latency_ns) FROM block_samples WHERE measurement_id = 'benchmark000-0'",
     "all samples": "SELECT count(*) FROM block_samples",
 }
 
@@ -66,7 +66,7 @@ class Writers:
 
 
 def write(source: Home, lake: Lake, writers: int, kills: int, seed: int = 1) -> tuple[float, int]:
-    """Have so many bring all results of `source` into the lake; return the seconds it took, and how many were killed."""
+    """Have so many bring all results of `source` into the lake; return the seconds it took and how many were killed."""
     ids = [one.benchmark.id for one in source.store.benchmarks()]
     shares = [ids[number::writers] for number in range(writers)]
     shares = [[*share, *shares[number - 1][::_SHARED_EACH]] for number, share in enumerate(shares)]

@@ -97,7 +97,7 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
     ),
     StoreUnreachableError: ErrorExplanation(
         "The object store that a lake lies in does not answer, or refuses.",
-        "See to the address, the bucket and the credentials of your environment; do the same again: nothing is doubled.",
+        "See to the address, the bucket and the credentials in your environment; then do the same again.",
     ),
     SshError: ErrorExplanation(
         "The machine of a target cannot be reached with ssh.",

@@ -56,8 +56,8 @@ Stores = Annotated[
     typer.Option(
         "--store",
         metavar="LAKE",
-        help="Read from this lake, a folder or s3://BUCKET/FOLDER, instead of the own store. Repeatable; `own` is the own "
-        "one. ENGINEBENCH_STORE says the same.",
+        help="Read from this lake, a folder or s3://BUCKET/FOLDER, and not the own store. Repeatable; `own` is that. "
+        "ENGINEBENCH_STORE says the same.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]

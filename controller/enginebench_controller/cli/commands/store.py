@@ -153,7 +153,8 @@ def _words(synced: Synced) -> str:
 def compact_(
     lake: LakePlace,
     grace: Annotated[
-        int, typer.Option(metavar="HOURS", min=0, help="Replaced files stay for so long, for those who still read them.")
+        int,
+        typer.Option(metavar="HOURS", min=0, help="Replaced files stay for so long, for those who still read them."),
     ] = GRACE_HOURS,
     nobody_else: Annotated[
         bool, typer.Option("--nobody-else", help="Nobody reads or writes the lake now: any grace will do.")
@@ -161,4 +162,6 @@ def compact_(
 ) -> None:
     """Join the small files of a lake, and clear away replaced ones. Others may read and write meanwhile."""
     found = compact(lake_at(lake), grace, nobody_else=nobody_else)
-    remark(f"{found.joined:,} files were joined into {found.into:,}, and {found.cleared:,} cleared away")
+    remark(
+        f"{found.joined:,} files were joined into {found.into:,}; what was replaced {grace} hours ago is cleared away"
+    )

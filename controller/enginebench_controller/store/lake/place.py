@@ -23,8 +23,8 @@ _AT_ONCE = 8
 
 _REASONS = {
     "NoSuchBucket": "there is no such bucket",
-    r"\b403\b|Forbidden|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|\b401\b": "it refuses the credentials that "
-    "the environment has",
+    r"\b40[13]\b|Forbidden|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch": "it refuses the credentials in the "
+    "environment",
     "[Cc]redential|169\\.254|[Tt]oken": "the environment has no credentials: set AWS_ACCESS_KEY_ID and "
     "AWS_SECRET_ACCESS_KEY, or whatever else your store goes by",
     "error sending request|[Cc]onnect|timed out|dns": "it does not answer",
@@ -32,8 +32,7 @@ _REASONS = {
     "Permission denied|Operation not permitted": "there is no permission to use it",
     "Read-only file system": "it lies on a read-only file system",
     "Not a directory|File exists": "it is not a folder",
-    "No such file|not found|NotFound": "a file of it is gone, as when it was tidied up with too short a grace time; try "
-    "again",
+    "No such file|not found|NotFound": "a file of it is gone, as after a compaction with too short a grace; try again",
 }
 """What the library says, and what of it a person is told: its own texts may show requests."""
 
@@ -62,14 +61,14 @@ class Lake:
 
 
 def lake_at(said: str) -> Lake:
-    """The lake that a person names. Raises `InputError` for what is neither a folder nor s3://BUCKET/…, or has secrets."""
+    """The lake that a person names. Raises `InputError` for what is no folder or s3://BUCKET/…, or has secrets."""
     if "://" not in said:
         return Lake(str(Path(said).expanduser().absolute()))
     parts = urlsplit(said)
     if parts.username or parts.password or parts.query:
         raise InputError(
-            f"a lake at {parts.scheme}://{parts.hostname}{parts.path} is to be named without credentials or options; set "
-            "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the like in the environment"
+            f"a lake at {parts.scheme}://{parts.hostname}{parts.path} is to be named without credentials or options; "
+            "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the like in the environment"
         )
     if parts.scheme != "s3" or not parts.netloc:
         raise InputError(f"{said!r} is no lake: name a folder, or s3://BUCKET/FOLDER")
@@ -189,8 +188,8 @@ def _require_empty(lake: Lake, table: LakeTable) -> None:
         foreign = sorted(_names(lake, table.name) - {_LOG})
     if foreign:
         raise StoreError(
-            f"{lake.place_of(table)} has something else in it ({foreign[0]}) and was left alone; name a new folder for a "
-            "lake"
+            f"{lake.place_of(table)} has something else in it ({foreign[0]}) and was left alone; "
+            "name a new folder for a lake"
         )
 
 

@@ -1,13 +1,14 @@
 """A store that reads lakes, together with the own file or without: the queries of this room, over other tables.
 
-DuckDB holds nothing of a lake. Its tables are Arrow datasets of one moment, behind views that have the names and columns
-of our own tables, so files elsewhere stay out of reach of any SQL; what is filtered by is pushed down to them.
+DuckDB holds nothing of a lake. Its tables are Arrow datasets of one moment, behind views that have the names and
+columns of our own tables, so files elsewhere stay out of reach of any SQL; what is filtered by is pushed down to them.
 """
 
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from enginebench_controller.store.lake.tables import (
     SAMPLES,
     TABLES,
     LakeTable,
+    StoreColumn,
     store_columns,
 )
 from enginebench_controller.store.statements import rows
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 OWN = "own"
 """The word for the own store among those that are read."""
+
+_VIEW = "lake_{}_"
+"""How the name of a table of a lake begins, with its place among those that are read."""
 
 _LOOK_AFTER_S = 1.0
 _OPEN_ANEW_AFTER_S = 600.0
@@ -73,8 +78,8 @@ class LakeStore(Store):
 
     def _writing(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         raise StoreError(
-            f"{' and '.join(self.reads)} can only be read here; leave --store and ENGINEBENCH_STORE out to change your own "
-            "results, and `enginebench store sync` brings them into a lake"
+            f"{' and '.join(self.reads)} can only be read here; leave --store and ENGINEBENCH_STORE out to change your "
+            "own results, and `enginebench store sync` brings them into a lake"
         )
 
 
@@ -85,19 +90,37 @@ def reading_together(
     """Open lakes for reading, and the file at `path` with them where `reads` says so. Raises like `reading`."""
     lakes = [opened(lake_at(one)) for one in reads if one != OWN]
     with_own = OWN in reads
-    with reading(path, timeout_s, confined) if with_own else in_memory(confined) as connection:
+    with reading(path, timeout_s, confined) if with_own else _without_rows(confined) as connection:
         _show(connection, lakes, with_own=with_own)
         try:
             yield connection
         except duckdb.Error as error:
-            if "Python exception" not in str(error):
+            failed = re.search(rf"'{_VIEW.format('([0-9]+)')}", str(error))
+            if failed is None:
                 raise
-            for one in lakes:
-                forget(one.lake)
-            with explained(lakes[0].lake):
+            lake = lakes[int(failed[1])].lake
+            forget(lake)
+            with explained(lake):
                 raise OSError(str(error)) from None
 
 
+@contextmanager
+def _without_rows(confined: Mapping[str, str] | None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """What has all tables and no rows; made once, for to make the tables takes longer than most questions."""
+    if confined:
+        with in_memory(confined) as connection:
+            yield connection
+        return
+    with _lock:
+        if not _empty:
+            _empty.append(_open_empty.enter_context(in_memory()))
+        connection = _empty[0].cursor()
+    with connection:
+        yield connection
+
+
+_empty: list[duckdb.DuckDBPyConnection] = []
+_open_empty = ExitStack()
 _kept: dict[Lake, tuple[OpenLake, float, float]] = {}
 _lock = threading.Lock()
 
@@ -155,21 +178,23 @@ def _show(connection: duckdb.DuckDBPyConnection, lakes: Sequence[OpenLake], *, w
     """Put views over the tables, with the rows of all; what is in several is shown once, the first one's."""
     ((database,),) = connection.execute("SELECT current_database()").fetchall()
     selects = {table.name: [_own_rows(database, table)] for table in TABLES}
-    seen = {
-        head.name: frozenset(row["id"] for row in rows(connection, f"SELECT id FROM {head.name}")) if with_own else frozenset()  # noqa: S608
-        for head in HEADS
-    }
+    seen = {head.name: _ids(connection, head) if with_own else frozenset() for head in HEADS}
     for place, one in enumerate(lakes):
         shown = {head.name: one.ids.get(head.name, frozenset()) - seen[head.name] for head in HEADS}
         seen = {name: ids | shown[name] for name, ids in seen.items()}
         for table in TABLES:
             if table.name in one.datasets:
-                name = f"lake_{place}_{table.name}"
+                name = f"{_VIEW.format(place)}{table.name}"
                 connection.register(name, _of(table, one.datasets[table.name], shown))
                 selects[table.name].append(_lake_rows(name, table, one.datasets[table.name].schema.names))
     for table in TABLES:
         once = "DISTINCT ON (digest) *" if table == MODELS else "*"
-        connection.execute(f"CREATE TEMP VIEW {table.name} AS SELECT {once} FROM ({' UNION ALL '.join(selects[table.name])})")
+        every = " UNION ALL ".join(selects[table.name])
+        connection.execute(f"CREATE TEMP VIEW {table.name} AS SELECT {once} FROM ({every})")  # noqa: S608  # names of ours
+
+
+def _ids(connection: duckdb.DuckDBPyConnection, head: LakeTable) -> frozenset[str]:
+    return frozenset(row["id"] for row in rows(connection, f"SELECT id FROM {head.name}"))  # noqa: S608  # likewise
 
 
 def _of(table: LakeTable, dataset: "Dataset", shown: Mapping[str, frozenset[str]]) -> "Dataset":
@@ -190,9 +215,13 @@ def _own_rows(database: str, table: LakeTable) -> str:
 
 
 def _lake_rows(name: str, table: LakeTable, there: Sequence[str]) -> str:
-    columns = [
-        f"{column.name if column.name in there else column.default}::{column.type} AS {column.name}"
-        for column in store_columns()[table.name]
-    ]
+    columns = [f"{_value(column, there)}::{column.type} AS {column.name}" for column in store_columns()[table.name]]
     order = [f"{SAMPLE}::BIGINT AS rowid"] if table.name == SAMPLES else []
     return f"SELECT {', '.join([*columns, *order])} FROM {name}"  # noqa: S608  # names of ours
+
+
+def _value(column: StoreColumn, there: Sequence[str]) -> str:
+    """What a row has in a column, or would have got when an older file was brought up to date."""
+    if column.name not in there:
+        return column.default
+    return column.name if column.default == "NULL" else f"coalesce({column.name}, {column.default})"

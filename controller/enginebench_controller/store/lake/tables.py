@@ -148,5 +148,7 @@ def selection(table: LakeTable, among: str = "") -> str:
         place = "row_number() OVER (PARTITION BY part.measurement_id, process, block ORDER BY part.rowid) - 1"
         chosen.append(f"({place})::INTEGER AS {SAMPLE}")
     conditions = " AND ".join(filter(None, (f"{key} IN (SELECT unnest($ids))", among)))
-    order = ", ".join(dict.fromkeys((table.sorted_by, *(["process", "block", SAMPLE] if table.name == SAMPLES else []))))
-    return f"SELECT {', '.join(chosen)} FROM {table.source} WHERE {conditions} ORDER BY {order}"  # noqa: S608  # names of ours
+    order = ", ".join(
+        dict.fromkeys((table.sorted_by, *(["process", "block", SAMPLE] if table.name == SAMPLES else [])))
+    )
+    return f"SELECT {', '.join(chosen)} FROM {table.source} WHERE {conditions} ORDER BY {order}"  # noqa: S608

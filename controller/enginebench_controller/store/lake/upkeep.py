@@ -21,11 +21,10 @@ _SORTING_BYTES = 2 * 2**30
 
 @dataclass(frozen=True)
 class Compacted:
-    """What came of it: so many files were joined into so many, and so many cleared away."""
+    """What came of it: so many files were joined into so many."""
 
     joined: int
     into: int
-    cleared: int
 
 
 def compact(lake: Lake, grace_hours: int = GRACE_HOURS, *, nobody_else: bool = False) -> Compacted:
@@ -36,12 +35,12 @@ def compact(lake: Lake, grace_hours: int = GRACE_HOURS, *, nobody_else: bool = F
     """
     if grace_hours < SAFE_HOURS and not nobody_else:
         raise InputError(
-            f"--grace {grace_hours} takes files from those who read or write now; at least {SAFE_HOURS} hour is safe, and "
-            "--nobody-else says that nobody does"
+            f"--grace {grace_hours} takes files from those who read or write now; at least {SAFE_HOURS} hour is safe, "
+            "and --nobody-else says that nobody does"
         )
     require_lake(lake)
     there = found(lake)
-    joined = into = cleared = 0
+    joined = into = 0
     with explained(lake):
         for table in TABLES:
             if table.name not in there:
@@ -50,9 +49,9 @@ def compact(lake: Lake, grace_hours: int = GRACE_HOURS, *, nobody_else: bool = F
                 metrics = _join(there[table.name], table, month)
                 joined, into = joined + metrics["numFilesRemoved"], into + metrics["numFilesAdded"]
             there[table.name].create_checkpoint()
-            gone = there[table.name].vacuum(grace_hours, dry_run=False, enforce_retention_duration=False)
-            cleared += len(gone)
-    return Compacted(joined, into, cleared)
+            # All files that no commit names: those of writers that were killed, too.
+            there[table.name].vacuum(grace_hours, dry_run=False, enforce_retention_duration=False, full=True)
+    return Compacted(joined, into)
 
 
 def _months_to_join(opened: Any) -> list[str]:

@@ -25,7 +25,6 @@ from enginebench_controller.store.lake.tables import (
     arrow_schema,
     selection,
 )
-from enginebench_controller.store.statements import rows
 
 if TYPE_CHECKING:
     import pyarrow
@@ -63,7 +62,7 @@ _WITH_PARENTS = """
     ) SELECT digest AS id FROM named JOIN models USING (digest) ORDER BY digest"""
 
 _OF_SAMPLES = """
-    SELECT id, iterations FROM measurements
+    SELECT id, iterations AS samples FROM measurements
     WHERE benchmark_id IN (SELECT unnest($ids)) AND iterations > 0 ORDER BY id"""
 
 
@@ -161,7 +160,9 @@ class _Writer:
                 raise
             else:
                 return doubtful
-        raise StoreError(f"{self.lake.url} is written to by too many others at once; do the same again: nothing is doubled")
+        raise StoreError(
+            f"{self.lake.url} is written to by too many others at once; do the same again: nothing is doubled"
+        )
 
     def _rows_of_store(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         with reading(self.path, self.timeout_s) as connection:
@@ -181,7 +182,7 @@ class _Writer:
 
 @dataclass
 class _Arriving:
-    """The rows of some ids on their way from the store; `failure` where it broke off, which passes through no library."""
+    """The rows of some ids on their way from the store; `failure` is where they broke off, as no library tells it."""
 
     writer: _Writer
     table: LakeTable
@@ -201,7 +202,7 @@ class _Arriving:
 
     def _samples(self, measured: Sequence[Mapping[str, Any]]) -> Iterator["pyarrow.RecordBatch"]:
         try:
-            for part in _batches([one | {"samples": one["iterations"]} for one in measured], _SAMPLES_AT_ONCE):
+            for part in _batches(measured, _SAMPLES_AT_ONCE):
                 named = {f"measurement{place}": one["id"] for place, one in enumerate(part)}
                 among = f"part.measurement_id IN ({', '.join(f'${name}' for name in named)})"
                 yield from self._selected(among, named).to_batches()
@@ -212,7 +213,9 @@ class _Arriving:
     def _selected(self, among: str = "", named: Mapping[str, str] | None = None) -> "pyarrow.Table":
         with reading(self.writer.path, self.writer.timeout_s) as connection:
             query = selection(self.table, among)
-            found = connection.execute(query, {"ids": list(self.ids), **(named or {})}).to_arrow_table()
+            given = {"ids": list(self.ids), **(named or {})}
+            # Of a cursor, since what was looked up when the store was opened may count as unfinished.
+            found = connection.cursor().sql(query, params=given).to_arrow_table()
         return found.select(arrow_schema(self.table).names).cast(arrow_schema(self.table))
 
 

@@ -1,11 +1,15 @@
 """A lake in an S3-compatible store: moto's server, which refuses a second file of one name as S3 does."""
 
+import os
 import signal
 import socket
+import subprocess
+import sys
+import time
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
+from botocore.exceptions import EndpointConnectionError
 from typer.testing import CliRunner
 
 from controller.store.lake.conftest import fill
@@ -25,11 +29,14 @@ SECRET = "s3cr3t-of-the-test"
 
 @pytest.fixture
 def bucket(monkeypatch):
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # A process of its own: whoever reads holds Python's lock until the server answers.
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     environment = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ALLOW_HTTP": "true",
         "AWS_ACCESS_KEY_ID": "key-of-the-test",
         "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -37,9 +44,19 @@ def bucket(monkeypatch):
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    boto3.client("s3", endpoint_url=environment["AWS_ENDPOINT_URL"], region_name="us-east-1").create_bucket(Bucket="lab")
+    for _ in range(300):
+        try:
+            client().create_bucket(Bucket="lab")
+            break
+        except EndpointConnectionError:
+            time.sleep(0.2)
     yield "s3://lab"
-    server.stop()
+    server.kill()
+    server.wait()
+
+
+def client():
+    return boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="us-east-1")
 
 
 @pytest.fixture
@@ -52,7 +69,9 @@ def test_what_is_written_is_read_back_also_by_sql_and_after_compaction(own, remo
     other = LakeStore(tmp_path / "elsewhere" / "results.duckdb", [remote.url])
     assert counts(remote) == stored(own)
     assert other.benchmarks() == own.benchmarks()
-    assert other.query("SELECT count(*) FROM block_samples").rows == own.query("SELECT count(*) FROM block_samples").rows
+    assert (
+        other.query("SELECT count(*) FROM block_samples").rows == own.query("SELECT count(*) FROM block_samples").rows
+    )
 
     fill(own, "b0000003")
     sync(own.path, remote)
@@ -73,13 +92,10 @@ def test_several_writers_at_once_and_a_killed_one_bring_everything_once(own, rem
 
 
 def test_a_bucket_with_something_else_in_it_is_left_alone(own, bucket):
-    import os
-
-    client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="us-east-1")
-    client.put_object(Bucket="lab", Key="mixed/notes.txt", Body=b"mine")
+    client().put_object(Bucket="lab", Key="mixed/notes.txt", Body=b"mine")
     result = CliRunner().invoke(make_app(), ["store", "sync", f"{bucket}/mixed"], catch_exceptions=True)
     assert "has something else in it (notes.txt)" in str(result.exception)
-    assert [one["Key"] for one in client.list_objects_v2(Bucket="lab")["Contents"]] == ["mixed/notes.txt"]
+    assert [one["Key"] for one in client().list_objects_v2(Bucket="lab")["Contents"]] == ["mixed/notes.txt"]
 
 
 def test_a_store_that_does_not_answer_or_refuses_is_one_sentence_without_secrets(own, bucket, monkeypatch):

@@ -62,7 +62,9 @@ def test_half_of_a_benchmark_is_never_seen_and_the_next_try_completes_it(own, la
     killed = writer(own.path, lake, dies_after)
     assert killed.wait(60) == -signal.SIGKILL
     seen = counts(lake)
-    assert {name: rows for name, rows in seen.items() if name != MODELS.name} == dict.fromkeys(seen.keys() - {"models"}, 0)
+    assert {name: rows for name, rows in seen.items() if name != MODELS.name} == dict.fromkeys(
+        seen.keys() - {"models"}, 0
+    )
 
     sync(own.path, lake)
     assert counts(lake) == stored(own)
@@ -129,7 +131,7 @@ def test_a_lake_of_a_newer_enginebench_is_left_alone(own, synced):
     forget(synced)
 
     for use in (lambda: sync(own.path, synced), LakeStore(own.path, [synced.url]).benchmarks):
-        with pytest.raises(StoreError, match="newer enginebench \\(schema 99.*upgrade"):
+        with pytest.raises(StoreError, match=r"newer enginebench \(schema 99.*upgrade"):
             use()
 
 

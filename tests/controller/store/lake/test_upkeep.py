@@ -36,9 +36,9 @@ def files(lake):
 def test_every_row_is_kept_and_a_second_time_nothing_is_left_to_do(own, scattered):
     before = len(files(scattered))
     found = compact(scattered, 0, nobody_else=True)
-    assert found.joined == found.cleared > found.into
+    assert found.joined > found.into > 0
     assert len(files(scattered)) == before - found.joined + found.into
-    assert compact(scattered, 0, nobody_else=True) == Compacted(0, 0, 0)
+    assert compact(scattered, 0, nobody_else=True) == Compacted(0, 0)
 
     store = LakeStore(own.path, [scattered.url])
     assert store.benchmarks() == own.benchmarks()
@@ -51,11 +51,13 @@ def test_every_row_is_kept_and_a_second_time_nothing_is_left_to_do(own, scattere
 def test_who_began_before_goes_on_reading(own, scattered):
     store = LakeStore(own.path, [scattered.url])
     with store._reading() as connection:
-        found = compact(scattered)
-        assert found.joined > 0
-        assert found.cleared == 0
+        before = files(scattered)
+        assert compact(scattered).joined > 0
+        assert set(before) < set(files(scattered))
         ((samples,),) = connection.execute("SELECT count(latency_ns) FROM block_samples").fetchall()
-    assert samples == sum(one.latency_ns.size for identity in IDS for n in (1, 2) for one in own.block_samples(f"{identity}-m{n}"))
+    assert samples == sum(
+        one.latency_ns.size for identity in IDS for n in (1, 2) for one in own.block_samples(f"{identity}-m{n}")
+    )
 
 
 def test_who_reads_files_that_are_gone_is_told_and_the_next_look_finds_the_new_ones(own, scattered, monkeypatch):
@@ -64,7 +66,7 @@ def test_who_reads_files_that_are_gone_is_told_and_the_next_look_finds_the_new_o
     store.generation()
     compact(scattered, 0, nobody_else=True)
 
-    with pytest.raises(StoreError, match="a file of it is gone.*try again"):
+    with pytest.raises(StoreError, match=r"a file of it is gone.*try again"):
         store.measurements("b0000001")
     assert len(store.measurements("b0000001")) == 3
 
