@@ -1,5 +1,6 @@
 """A store with benchmarks and profiles of every kind, and writers that are processes of their own."""
 
+import shutil
 import subprocess
 import sys
 
@@ -47,12 +48,22 @@ def fill(store, *ids):
         store.add_measurement(invented.failed(f"{identity}-m3", identity))
 
 
-@pytest.fixture
-def own(tmp_path):
-    store = Store(tmp_path / "home" / "results.duckdb", timeout_s=30)
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory):
+    """A store and a lake with all of it, of which each test has copies."""
+    folder = tmp_path_factory.mktemp("filled")
+    store = Store(folder / "home" / "results.duckdb", timeout_s=30)
     fill(store, "b0000001", "b0000002")
     store.add_profile(invented_profiles.profile(), invented.model())
-    return store
+    sync(store.path, lake_at(str(folder / "lake")))
+    return folder
+
+
+@pytest.fixture
+def own(filled, tmp_path):
+    (tmp_path / "home").mkdir()
+    shutil.copy(filled / "home" / "results.duckdb", tmp_path / "home")
+    return Store(tmp_path / "home" / "results.duckdb", timeout_s=30)
 
 
 @pytest.fixture
@@ -61,9 +72,9 @@ def lake(tmp_path):
 
 
 @pytest.fixture
-def synced(own, lake):
+def synced(filled, lake):
     """The lake, with all of the own store in it."""
-    sync(own.path, lake)
+    shutil.copytree(filled / "lake", lake.url)
     return lake
 
 

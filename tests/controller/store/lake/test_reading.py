@@ -141,11 +141,9 @@ def test_an_older_lake_is_read_as_an_older_file_is_and_written_to(own, of_before
 HOSTILE = {
     "FROM read_parquet('{lake}/benchmarks/**/*.parquet')": "file system operations are disabled",
     "FROM read_text('{secret}')": "file system operations are disabled",
-    "FROM glob('{lake}/*')": "file system operations are disabled",
     "FROM '{secret}'": "file system operations are disabled",
     "ATTACH '{secret}'": "this is ATTACH",
     "DELETE FROM benchmarks": "this is DELETE",
-    "INSTALL delta": "this is LOAD",
     "FROM lakes": "does not exist",
 }
 

@@ -89,8 +89,8 @@ def test_several_writers_at_once_bring_everything_once(own, lake, writer, tmp_pa
         fill(other, "b0000001", "b0000002", f"b100000{number}")
         paths.append(other.path)
 
-    begun = [writer(path, lake) for path in (*paths, *paths)]
-    assert [(one.wait(120), one.stderr.read()) for one in begun] == [(0, "")] * 8
+    begun = [writer(path, lake) for path in (*paths, own.path)]
+    assert [(one.wait(120), one.stderr.read()) for one in begun] == [(0, "")] * 5
     found = counts(lake)
     assert found["benchmarks"] == 5
     assert found["measurements"] == 15
