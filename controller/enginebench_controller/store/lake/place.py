@@ -108,11 +108,9 @@ def found(lake: Lake, tables: Sequence[LakeTable] = TABLES) -> Mapping[str, Any]
         return {table.name: each for table, each in opened if each is not None}
 
 
-def require_lake(lake: Lake) -> None:
-    """Raise `InputError` where there is no lake at all."""
-    with explained(lake):
-        if not _names(lake):
-            raise InputError(f"there is no lake at {lake.url}; `enginebench store sync {lake.url}` makes one")
+def no_lake(lake: Lake) -> InputError:
+    """The error for a place without any table of ours."""
+    return InputError(f"there is no lake at {lake.url}; `enginebench store sync {lake.url}` makes one")
 
 
 def made(lake: Lake) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ import duckdb
 
 from enginebench_controller.errors import StoreError
 from enginebench_controller.store.connection import DEFAULT_TIMEOUT_S, in_memory, reading
-from enginebench_controller.store.lake.place import Lake, explained, found, lake_at, require_lake
+from enginebench_controller.store.lake.place import Lake, explained, found, lake_at, no_lake
 from enginebench_controller.store.lake.tables import (
     HEADS,
     KINDS,
@@ -158,9 +158,9 @@ def _open(lake: Lake) -> OpenLake:
     with explained(lake):
         datasets = {name: _dataset(lake, name, head) for name, head in heads.items()}
         ids = {name: frozenset(one.to_table(columns=["id"]).column("id").to_pylist()) for name, one in datasets.items()}
+    if not heads:  # which are made first
+        raise no_lake(lake)
     others = found(lake, [table for table in TABLES if table not in HEADS])
-    if not heads and not others:
-        require_lake(lake)
     with explained(lake):
         datasets |= {name: _dataset(lake, name, table) for name, table in others.items()}
     return OpenLake(lake, heads, ids, datasets)

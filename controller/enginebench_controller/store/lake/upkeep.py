@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.store.lake.place import Lake, explained, found, library, require_lake
+from enginebench_controller.store.lake.place import Lake, explained, found, library, no_lake
 from enginebench_controller.store.lake.tables import MONTH, TABLES, LakeTable
 
 GRACE_HOURS = 168
@@ -38,8 +38,9 @@ def compact(lake: Lake, grace_hours: int = GRACE_HOURS, *, nobody_else: bool = F
             f"--grace {grace_hours} takes files from those who read or write now; at least {SAFE_HOURS} hour is safe, "
             "and --nobody-else says that nobody does"
         )
-    require_lake(lake)
     there = found(lake)
+    if not there:
+        raise no_lake(lake)
     joined = into = 0
     with explained(lake):
         for table in TABLES:
