@@ -1,7 +1,7 @@
 """`python -m benchmarks.lake FOLDER`: many writers that are killed again and again, one lake, its rows and its times.
 
-The results are those of big_store.py. Each writer is a process that synchronizes a share of them, a part of which its
-neighbour has as well; one of them after the other is killed by SIGKILL and begins anew. Then every table must have as
+The results are those of big_store.py. Each writer is a process with a copy of them, of which it synchronizes a share, and
+a part of its neighbour's as well; one of them after the other is killed by SIGKILL and begins anew. Then every table must have as
 many rows as the store. With --pages the cases of pages.py are opened over the lake, before it is compacted and after.
 """
 
@@ -9,6 +9,7 @@ import argparse
 import os
 import random
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,7 +50,11 @@ class Writers:
 
     def start(self, number: int) -> None:
         """Start one, or start it anew."""
-        command = [sys.executable, "-m", "benchmarks.lake", str(self.source), "--lake", self.lake.url, "--write", "-"]
+        home = self.source / "writers" / str(number)
+        if not home.exists():
+            home.mkdir(parents=True)
+            shutil.copy(Home(self.source).store.path, home)
+        command = [sys.executable, "-m", "benchmarks.lake", str(home), "--lake", self.lake.url, "--write", "-"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE)
         assert process.stdin is not None
         process.stdin.write("\n".join(self.shares[number]).encode())

@@ -158,9 +158,9 @@ def _open(lake: Lake) -> OpenLake:
     with explained(lake):
         datasets = {name: _dataset(lake, name, head) for name, head in heads.items()}
         ids = {name: frozenset(one.to_table(columns=["id"]).column("id").to_pylist()) for name, one in datasets.items()}
+    others = found(lake, [table for table in TABLES if table not in HEADS])
     if not heads:  # which are made first
         raise no_lake(lake)
-    others = found(lake, [table for table in TABLES if table not in HEADS])
     with explained(lake):
         datasets |= {name: _dataset(lake, name, table) for name, table in others.items()}
     return OpenLake(lake, heads, ids, datasets)
