@@ -3,17 +3,21 @@
 Nothing here holds a credential: `deltalake` takes them from the environment, and no text of it reaches a person.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from enginebench_controller.errors import InputError, StoreError, StoreUnreachableError
 from enginebench_controller.store.lake.tables import MONTH, SCHEMA, TABLES, LakeTable, arrow_schema
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
 
 PROPERTY = "enginebench.schema"
 """The property of each Delta table by which it is known as one of a lake of ours, of this schema."""
@@ -22,12 +26,12 @@ _LOG = "_delta_log"
 _AT_ONCE = 8
 
 _REASONS = {
-    "NoSuchBucket": "there is no such bucket",
-    r"\b40[13]\b|Forbidden|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch": "it refuses the credentials in the "
-    "environment",
+    "NoSuchBucket|NO_SUCH_BUCKET": "there is no such bucket",
+    r"\b40[13]\b|Forbidden|Access_?Denied|ACCESS_DENIED|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|Signature": "it "
+    "refuses the credentials in the environment",
     "[Cc]redential|169\\.254|[Tt]oken": "the environment has no credentials: set AWS_ACCESS_KEY_ID and "
     "AWS_SECRET_ACCESS_KEY, or whatever else your store goes by",
-    "error sending request|[Cc]onnect|timed out|dns": "it does not answer",
+    "error sending request|[Cc]onnect|NETWORK_CONNECTION|timed out|dns": "it does not answer",
     "No space left|Disk quota": "the disk is full",
     "Permission denied|Operation not permitted": "there is no permission to use it",
     "Read-only file system": "it lies on a read-only file system",
@@ -193,12 +197,31 @@ def _require_empty(lake: Lake, table: LakeTable) -> None:
 
 def _names(lake: Lake, folder: str = "") -> frozenset[str]:
     """What lies in a folder of the lake."""
-    if not lake.is_remote:
-        path = Path(lake.url, folder)
-        return frozenset(one.name for one in path.iterdir()) if path.exists() else frozenset()
-    from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415  # of an extra
-    from pyarrow import fs  # noqa: PLC0415  # likewise
+    from pyarrow import fs  # noqa: PLC0415  # of an extra
 
-    handler = DeltaStorageHandler(lake.url, lake.options)
-    listed = fs.PyFileSystem(handler).get_file_info(fs.FileSelector(folder, allow_not_found=True))
+    listed = _files(lake).get_file_info(fs.FileSelector(folder, allow_not_found=True))
     return frozenset(one.base_name for one in listed)
+
+
+def dataset(lake: Lake, name: str, opened: Any) -> "Dataset":
+    """The rows of a Delta table as of the moment it was opened at."""
+    from pyarrow import fs  # noqa: PLC0415  # of an extra
+
+    return opened.to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(name, _files(lake)))
+
+
+def _files(lake: Lake) -> Any:
+    """Arrow's own access to a lake. Through the library's each file would need Python's lock, and a program that ends
+    while one is let go is aborted (seen with pyarrow 26).
+    """
+    from pyarrow import fs  # noqa: PLC0415  # of an extra
+
+    if not lake.is_remote:
+        return fs.SubTreeFileSystem(lake.url, fs.LocalFileSystem())
+    store = fs.S3FileSystem(
+        endpoint_override=os.environ.get("AWS_ENDPOINT_URL"),
+        region=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+        connect_timeout=5,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=3),
+    )
+    return fs.SubTreeFileSystem(lake.url.removeprefix("s3://"), store)

@@ -17,7 +17,7 @@ import duckdb
 
 from enginebench_controller.errors import StoreError
 from enginebench_controller.store.connection import DEFAULT_TIMEOUT_S, in_memory, reading
-from enginebench_controller.store.lake.place import Lake, explained, found, lake_at, no_lake
+from enginebench_controller.store.lake.place import Lake, dataset, explained, found, lake_at, no_lake
 from enginebench_controller.store.lake.tables import (
     HEADS,
     KINDS,
@@ -156,22 +156,14 @@ def _open(lake: Lake) -> OpenLake:
     """What the heads name first, then the rest: all of what they name was there before."""
     heads = found(lake, HEADS)
     with explained(lake):
-        datasets = {name: _dataset(lake, name, head) for name, head in heads.items()}
+        datasets = {name: dataset(lake, name, head) for name, head in heads.items()}
         ids = {name: frozenset(one.to_table(columns=["id"]).column("id").to_pylist()) for name, one in datasets.items()}
     others = found(lake, [table for table in TABLES if table not in HEADS])
     if not heads:  # which are made first
         raise no_lake(lake)
     with explained(lake):
-        datasets |= {name: _dataset(lake, name, table) for name, table in others.items()}
+        datasets |= {name: dataset(lake, name, table) for name, table in others.items()}
     return OpenLake(lake, heads, ids, datasets)
-
-
-def _dataset(lake: Lake, name: str, table: Any) -> "Dataset":
-    from pyarrow import fs  # noqa: PLC0415  # of an extra
-
-    # Arrow reads files of this machine itself, twice as fast as through the library.
-    own = None if lake.is_remote else fs.SubTreeFileSystem(f"{lake.url}/{name}", fs.LocalFileSystem())
-    return table.to_pyarrow_dataset(filesystem=own)
 
 
 def _show(connection: duckdb.DuckDBPyConnection, lakes: Sequence[OpenLake], *, with_own: bool) -> None:
@@ -197,15 +189,15 @@ def _ids(connection: duckdb.DuckDBPyConnection, head: LakeTable) -> frozenset[st
     return frozenset(row["id"] for row in rows(connection, f"SELECT id FROM {head.name}"))  # noqa: S608  # likewise
 
 
-def _of(table: LakeTable, dataset: "Dataset", shown: Mapping[str, frozenset[str]]) -> "Dataset":
+def _of(table: LakeTable, whole: "Dataset", shown: Mapping[str, frozenset[str]]) -> "Dataset":
     """The rows of what is whole."""
     import pyarrow  # noqa: PLC0415  # of an extra
     from pyarrow import dataset as datasets  # noqa: PLC0415  # likewise
 
     head = next((kind.head.name for kind in KINDS if table in (kind.head, *kind.parts)), None)
     if head is None:
-        return dataset
-    return dataset.filter(datasets.field(table.key).isin(pyarrow.array(sorted(shown[head]), pyarrow.string())))
+        return whole
+    return whole.filter(datasets.field(table.key).isin(pyarrow.array(sorted(shown[head]), pyarrow.string())))
 
 
 def _own_rows(database: str, table: LakeTable) -> str:

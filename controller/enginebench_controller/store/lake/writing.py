@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from enginebench_controller.errors import EnginebenchError, StoreError
 from enginebench_controller.store.connection import DEFAULT_TIMEOUT_S, reading
-from enginebench_controller.store.lake.place import Lake, explained, library, made
+from enginebench_controller.store.lake.place import Lake, dataset, explained, library, made
 from enginebench_controller.store.lake.tables import (
     BENCHMARK,
     KINDS,
@@ -173,7 +173,7 @@ class _Writer:
     def _column(self, table: LakeTable, name: str) -> "pyarrow.ChunkedArray":
         opened = self.tables[table.name]
         opened.update_incremental()
-        return opened.to_pyarrow_dataset().to_table(columns=[name]).column(name)
+        return dataset(self.lake, table.name, opened).to_table(columns=[name]).column(name)
 
     def _ids_in(self, table: LakeTable) -> frozenset[str]:
         """Whose rows a table of the lake has by now."""
@@ -220,7 +220,7 @@ class _Arriving:
 
 
 def _transaction_id(owner: str) -> str:
-    return f"enginebench/{owner}"
+    return f"enginebench:{owner}"
 
 
 def _batches(
