@@ -18,6 +18,7 @@
 #   make faults    the tests of the faults of docs/evidence/faults.md
 #   make soak    thousands of runs on one agent, and what they leave in it: about 20 minutes
 #   make storm    kill commands, agent, children and pages 200 times, and count what is lost: ten minutes to forty
+#   make fleet    one controller and a thousand agents over mutual TLS, and what they cost it: 20 minutes (QUICK=1: one)
 #   make fuzz    more than 100,000 generated inputs to everything that reads what others wrote: ten minutes
 #   make benchmarks    the harness against its peers, on an idle machine: about 50 minutes (QUICK=1: three)
 
@@ -55,7 +56,7 @@ STARTING := arm integration browser plugins
 DURATIONS := --durations 30 --durations-min 5
 
 .PHONY: demo test test-arm test-engines $(TESTED:%=test-engine-%) quick check ui setup engines format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
-  exports-test site dist soak storm fuzz faults clean
+  exports-test site dist soak storm fleet fuzz faults clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -169,6 +170,9 @@ screenshots: setup browser
 
 faults: setup browser
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m fault
+
+fleet: setup
+	$(BIN)/python -m benchmarks.fleet $(if $(QUICK),--quick)
 
 storm: setup
 	$(BIN)/python -m benchmarks.storm

@@ -1,6 +1,7 @@
 """A real agent process: what the tests of the agent and the integration tests are played on."""
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,12 @@ def only(*engines: str) -> str:
 
 
 ONLY_FAKE = only("fake")
+
+
+def nobody() -> str:
+    """An address on this machine at which nobody listens any more."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 class AgentProcess:

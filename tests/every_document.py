@@ -17,14 +17,33 @@ import invented_profiles
 import invented_recommendations
 import invented_sweeps
 from enginebench_controller.cli import make_app
-from enginebench_controller.cli.commands import bisect, calibration, gate, plugin, profiles, recommend, running, targets
+from enginebench_controller.cli.commands import (
+    bisect,
+    calibration,
+    gate,
+    plugin,
+    profiles,
+    recommend,
+    reserving,
+    running,
+    targets,
+)
 from enginebench_controller.home import Home
 from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
 from enginebench_controller.jobs.record import Cell, CellState, JobProgress, Made, MadeKind
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.plan import ROLES, GateMetric, GateTerms
 from enginebench_controller.plan.recommend import RecommendOrder
-from enginebench_controller.records import Benchmark, EngineRef, Failure, FailureKind, HostFacts, Measurement, Target
+from enginebench_controller.records import (
+    Benchmark,
+    EngineRef,
+    Failure,
+    FailureKind,
+    HostFacts,
+    Measurement,
+    Reservation,
+    Target,
+)
 from enginebench_controller.runs.calibrating import EngineCalibration
 from enginebench_controller.runs.plugin_check import BrokenPromise, Part, PluginCheck
 from enginebench_controller.runs.resuming import TakenUp, Waiting
@@ -37,7 +56,11 @@ from integration.bench import tiny_model
 from printed import check_command
 
 NUC = Target("nuc", "127.0.0.1:1", invented.CREATED_NS)
-ANSWERS = [HealthAnswer(NUC, Health.SERVING, 0.1), HealthAnswer(NUC, Health.UNREACHABLE, 0.1, "nobody listens")]
+RESERVATION = Reservation("ann", 7_200_000_000_000, "new firmware")
+ANSWERS = [
+    HealthAnswer(NUC, Health.SERVING, 0.1, reservation=RESERVATION),
+    HealthAnswer(NUC, Health.UNREACHABLE, 0.1, "nobody listens"),
+]
 CASE = Case("local", EngineRef("fake", "default", "1.0"), invented.model(), invented.CONFIGURATION, ("cpu",))
 LINES = (
     "show duel --json --blocks",
@@ -77,6 +100,8 @@ LINES = (
     "targets list --json",
     "targets check --json",
     "targets find --seconds 0.1 --json",
+    "targets reserve nuc --for 2h --json",
+    "targets release nuc --json",
     "targets calibrate --json",
     "ca issue client me --out me --json",
     "ca list --json",
@@ -179,6 +204,8 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plugin, "check_plugin", lambda *_: PluginCheck("./mine", ("mine",), (broken,), ("a note",)))
     patch.setattr(targets, "_snapshots", _soon([invented.snapshot()]))
     patch.setattr(targets, "ask_health", lambda *_: ANSWERS)
+    patch.setattr(reserving, "reserve", _soon({"nuc": replace(RESERVATION, is_yours=True)}))
+    patch.setattr(reserving, "release", _soon(None))
     patch.setattr(finding, "listen", lambda *_: [SimpleNamespace(places=[NUC])] * 2)
     patch.setattr(finding, "ask_hints", lambda *_: ANSWERS)
     patch.setattr(calibration, "calibrate", _soon((calibrated, EngineCalibration(engine, "CPU", 1, failure=crash))))

@@ -48,7 +48,7 @@ def _serve(parsed: argparse.Namespace) -> None:
     folder, trusted = DataFolder(parsed.data_dir), frozenset(parsed.trust_model)
     if not (parsed.in_memory or parsed.exit_with_stdin):  # who starts it for one command collects at once
         folder.refuse_memory()
-    options = ServeOptions(parsed.host, parsed.port, folder, parsed.exit_with_stdin, trusted)
+    options = ServeOptions(parsed.host, parsed.port, folder, parsed.exit_with_stdin, trusted, alone=parsed.alone)
     metrics = {"metrics_port": parsed.metrics_port, "metrics_host": parsed.metrics_host}
     access = {"tls": parsed.tls, "plain_text": parsed.plain_text, "announce": parsed.announce}
     serve(replace(options, **access, **metrics))
@@ -161,6 +161,9 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     serve.add_argument(
         "--in-memory", action="store_true", help="let the data folder be in memory (tmpfs), and results be lost with it"
+    )
+    serve.add_argument(
+        "--alone", action="store_true", help="wait until no other agent that was started so is on this machine"
     )
     serve.add_argument(
         "--trust-model",

@@ -28,8 +28,11 @@ DEFAULT_FILE_BYTES = 16 * 1024**3
 DEFAULT_STREAMS = 64
 DEFAULT_QUEUED_RUNS = 256
 DEFAULT_DRAIN_SECONDS = 10
+DEFAULT_RESERVATION_SECONDS = 24 * 3_600
 _CHILD_KEYS = frozenset({"max_memory_bytes", "max_file_bytes", "max_cpu_seconds", "allow_network", "sandbox"})
-_BOUND_KEYS = frozenset({"max_cache_bytes", "max_streams", "max_queued_runs", "drain_seconds"})
+_BOUND_KEYS = frozenset(
+    {"max_cache_bytes", "max_streams", "max_queued_runs", "max_reservation_seconds", "drain_seconds"}
+)
 _AGENT_KEYS = frozenset({"allow_executable_formats", "max_run_seconds", "discovery_seconds", "environments"})
 _ENVIRONMENT_KEYS = frozenset({"python", "engines"})
 
@@ -52,7 +55,8 @@ class AgentConfig:
     `max_run_seconds`: longest life of a run's child. `discovery_seconds`: how long one plugin may take to answer.
     `child_limits`: what one child may take of the machine. `max_cache_bytes`: what model files may take of the disk,
     None for `quota.DEFAULT_SHARE` of it. `max_streams`: events, results and uploads under way at once.
-    `drain_seconds`: how long runs may go on after SIGTERM.
+    `drain_seconds`: how long runs may go on after SIGTERM. `max_reservation_seconds`: for how long somebody may reserve
+    the target at once.
     """
 
     environments: tuple[EnvironmentConfig, ...]
@@ -65,6 +69,7 @@ class AgentConfig:
     max_streams: int = DEFAULT_STREAMS
     max_queued_runs: int = DEFAULT_QUEUED_RUNS
     drain_seconds: int = DEFAULT_DRAIN_SECONDS
+    max_reservation_seconds: int = DEFAULT_RESERVATION_SECONDS
 
     def environment(self, name: str) -> EnvironmentConfig | None:
         """The environment of that name, None where there is none."""
@@ -85,6 +90,9 @@ def load_config(folder: DataFolder) -> AgentConfig:
         max_streams=_positive(table, "max_streams", DEFAULT_STREAMS, folder.config_file),
         max_queued_runs=_positive(table, "max_queued_runs", DEFAULT_QUEUED_RUNS, folder.config_file),
         drain_seconds=_positive(table, "drain_seconds", DEFAULT_DRAIN_SECONDS, folder.config_file),
+        max_reservation_seconds=_positive(
+            table, "max_reservation_seconds", DEFAULT_RESERVATION_SECONDS, folder.config_file
+        ),
     )
 
 

@@ -54,6 +54,11 @@ class DataFolder:
         return self.root / "peaks.json"
 
     @property
+    def reservation_file(self) -> Path:
+        """For whom alone runs begin, and for how long still."""
+        return self.root / "reservation.json"
+
+    @property
     def tls(self) -> Path:
         """The certificate, key, authority and revocations with which it is reached over the network."""
         return self.root / "tls"

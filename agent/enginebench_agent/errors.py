@@ -16,6 +16,7 @@ class ErrorCode(Enum):
     UPLOAD_UNDER_WAY = auto()
     DISK_FULL = auto()
     BUSY = auto()
+    RESERVED = auto()
     SHUTTING_DOWN = auto()
     NEWER_REQUEST = auto()
     DEFECT = auto()
@@ -78,6 +79,12 @@ class BusyError(AgentError):
     """The agent has as much to do as its owner allows."""
 
     code = ErrorCode.BUSY
+
+
+class ReservedError(AgentError):
+    """The target is there for another name alone."""
+
+    code = ErrorCode.RESERVED
 
 
 class ShuttingDownError(AgentError):
@@ -170,6 +177,11 @@ ERRORS: Mapping[ErrorCode, KnownError] = {
         "RESOURCE_EXHAUSTED",
         "The agent has as many runs or calls as its owner allows.",
         "Try again later, or let its owner allow more in agent.toml.",
+    ),
+    ErrorCode.RESERVED: KnownError(
+        "RESOURCE_EXHAUSTED",
+        "Somebody else has reserved the target, for longer than the run would wait.",
+        "Wait until the time that the sentence names is over, or have the holder or an admin release it.",
     ),
     ErrorCode.UNAUTHENTICATED: KnownError(
         "UNAUTHENTICATED",

@@ -1,4 +1,4 @@
-"""The agent's process: one data folder, one port, three services, health and reflection, until it is told to stop."""
+"""The agent's process: one data folder, one port, four services, health and reflection, until it is told to stop."""
 
 import asyncio
 import contextlib
@@ -27,17 +27,21 @@ from enginebench_agent.door.interceptors import Counting, EndedCall, interceptor
 from enginebench_agent.environments.discovery import Discovery
 from enginebench_agent.errors import SetupError
 from enginebench_agent.files.cache import FileCache
+from enginebench_agent.machine.alone import alone_here
 from enginebench_agent.machine.peak_file import PeakFile
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
+from enginebench_agent.runs.reservations import Reservations
 from enginebench_agent.runs.supervisor import Supervisor
 from enginebench_agent.service import SERVING, STOPPING, notify
-from enginebench_agent.servicers import AgentServicer, ModelServicer, RunServicer
+from enginebench_agent.servicers import AgentServicer, ModelServicer, ReservationServicer, RunServicer
 from enginebench_proto.agreed import logs, meeting
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
     model_pb2,
     model_pb2_grpc,
+    reservation_pb2,
+    reservation_pb2_grpc,
     run_pb2,
     run_pb2_grpc,
 )
@@ -89,6 +93,7 @@ SERVICE_NAMES = (
     agent_pb2.DESCRIPTOR.services_by_name["AgentService"].full_name,
     model_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
     run_pb2.DESCRIPTOR.services_by_name["RunService"].full_name,
+    reservation_pb2.DESCRIPTOR.services_by_name["ReservationService"].full_name,
 )
 SERVER_OPTIONS = (
     # Without this a second server binds the same port in silence, and each gets some of the calls.
@@ -135,6 +140,17 @@ class ServeOptions:
     tls: Path | None = None
     plain_text: bool = False
     announce: bool = False
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Servicers:
+    """What answers each of our services."""
+
+    agent: AgentServicer
+    models: ModelServicer
+    runs: RunServicer
+    reservations: ReservationServicer
 
 
 def serve(options: ServeOptions) -> None:
@@ -147,7 +163,8 @@ def serve(options: ServeOptions) -> None:
     )
     announcing = _announcing(options, entrance)
     options.folder.prepare()
-    with options.folder.locked():
+    alone = alone_here(with_stdin=options.exit_with_stdin) if options.alone else contextlib.nullcontext()
+    with alone, options.folder.locked():
         asyncio.run(_serve(options, entrance, announcing))
 
 
@@ -156,21 +173,29 @@ async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announci
     config = _load_config(options)
     for leftover in folder.runs.iterdir():  # of an agent that was killed
         shutil.rmtree(leftover, ignore_errors=True)
-    leases = Leases()
+    reservations = Reservations(folder.reservation_file, config.max_reservation_seconds)
+    lease = Lease(reservations)
     cache = FileCache(folder.files, config.max_cache_bytes)
-    discovery = Discovery(config, lambda: _load_config(options), folder.runs, leases)
+    discovery = Discovery(config, lambda: _load_config(options), folder.runs, lease)
     peaks = PeakFile(folder.peaks_file)
-    supervisor = Supervisor(folder, cache, discovery, leases, peaks)
+    supervisor = Supervisor(folder, cache, discovery, lease, peaks)
     stop = Stop(with_stdin=options.exit_with_stdin)
     counting = Counting()
     passed = interceptors(counting, entrance.identify, AuditLog(folder.audit_log), config.max_streams)
-    server, health_servicer = _build_server(AgentServicer(discovery, folder, peaks), cache, supervisor, passed)
+    servicers = Servicers(
+        AgentServicer(discovery, folder, peaks, reservations, entrance.identify),
+        ModelServicer(cache),
+        RunServicer(supervisor, entrance.identify),
+        ReservationServicer(reservations, entrance.identify),
+    )
+    server, health_servicer = _build_server(servicers, passed)
     metrics = contextlib.ExitStack()
     metrics.enter_context(_metrics(options, supervisor, discovery, counting.calls))
     port = _bind(server, options, entrance)
     for name in SERVICE_NAMES:
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
+    keeping = asyncio.create_task(reservations.keep())
     if not options.exit_with_stdin:  # who starts an agent for one command says which engines it is about
         discovery.begin()
     sandbox = config.child_limits.sandbox
@@ -190,6 +215,8 @@ async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announci
     await supervisor.close()
     await discovery.close()
     await server.stop(STOP_GRACE_SECONDS)
+    keeping.cancel()
+    await reservations.settle()
     metrics.close()
 
 
@@ -252,13 +279,12 @@ async def _runs_out(supervisor: Supervisor) -> None:
         await asyncio.sleep(COLLECT_SECONDS)
 
 
-def _build_server(
-    agent: AgentServicer, cache: FileCache, supervisor: Supervisor, interceptors: Sequence[Any]
-) -> tuple[Any, Any]:
+def _build_server(servicers: Servicers, interceptors: Sequence[Any]) -> tuple[Any, Any]:
     server = grpc.aio.server(interceptors=interceptors, options=SERVER_OPTIONS)
-    agent_pb2_grpc.add_AgentServiceServicer_to_server(agent, server)
-    model_pb2_grpc.add_ModelServiceServicer_to_server(ModelServicer(cache), server)
-    run_pb2_grpc.add_RunServiceServicer_to_server(RunServicer(supervisor), server)
+    agent_pb2_grpc.add_AgentServiceServicer_to_server(servicers.agent, server)
+    model_pb2_grpc.add_ModelServiceServicer_to_server(servicers.models, server)
+    run_pb2_grpc.add_RunServiceServicer_to_server(servicers.runs, server)
+    reservation_pb2_grpc.add_ReservationServiceServicer_to_server(servicers.reservations, server)
     health_servicer = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     reflection.enable_server_reflection((*SERVICE_NAMES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)

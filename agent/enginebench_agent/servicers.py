@@ -1,4 +1,4 @@
-"""The three services: each method takes a message apart, asks the agent, and puts the answer together."""
+"""The four services: each method takes a message apart, asks the agent, and puts the answer together."""
 
 # ruff: noqa: N802  # the wire names these methods
 
@@ -6,25 +6,29 @@ import asyncio
 import contextlib
 import time
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import unquote
 
 import grpc
 
 from enginebench_agent.data_folder import DataFolder
+from enginebench_agent.door.permissions import Peer
 from enginebench_agent.environments.discovery import Discovery
 from enginebench_agent.errors import AgentError, InvalidRequestError
 from enginebench_agent.files.cache import FileCache
 from enginebench_agent.files.reception import Reception
 from enginebench_agent.machine.host import read_host_facts
 from enginebench_agent.machine.peak_file import PeakFile
+from enginebench_agent.runs.reservations import Reservations
 from enginebench_agent.runs.supervisor import Supervisor
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
     model_pb2,
     model_pb2_grpc,
+    reservation_pb2,
+    reservation_pb2_grpc,
     run_pb2,
     run_pb2_grpc,
 )
@@ -32,20 +36,32 @@ from enginebench_proto.v1 import (
 HEAR_OUT_SECONDS = 5.0
 MAX_CHUNK_BYTES = 1024 * 1024
 
+Identify = Callable[[Any], Peer]
+"""Tells the caller of a call by its context."""
+
 
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     """What a target is and what it can run."""
 
-    def __init__(self, discovery: Discovery, folder: DataFolder, peaks: PeakFile) -> None:
+    def __init__(
+        self,
+        discovery: Discovery,
+        folder: DataFolder,
+        peaks: PeakFile,
+        reservations: Reservations,
+        identify: Identify,
+    ) -> None:
         self._discovery = discovery
         self._folder = folder
         self._peaks = peaks
+        self._reservations = reservations
+        self._identify = identify
 
     async def GetHost(self, request: agent_pb2.GetHostRequest, context: Any) -> agent_pb2.GetHostResponse:
-        """Facts about the machine."""
+        """Facts about the machine, and who has reserved it."""
         host = await asyncio.to_thread(read_host_facts, folder=self._folder)
         host.now_unix_ns = time.time_ns()
-        return agent_pb2.GetHostResponse(host=host)
+        return agent_pb2.GetHostResponse(host=host, reservation=self._reservations.told(self._identify(context)))
 
     async def ListEngines(self, request: agent_pb2.ListEnginesRequest, context: Any) -> agent_pb2.ListEnginesResponse:
         """The engines of every environment, and what calibrations found of them."""
@@ -112,12 +128,14 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
 class RunServicer(run_pb2_grpc.RunServiceServicer):
     """Runs, from Start to Acknowledge."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, identify: Identify) -> None:
         self._supervisor = supervisor
+        self._identify = identify
 
     async def Start(self, request: run_pb2.StartRequest, context: Any) -> run_pb2.StartResponse:
         """Queues a run."""
-        return run_pb2.StartResponse(state=await self._supervisor.start(request.spec, request.wait_quiet_ns))
+        caller = self._identify(context).name
+        return run_pb2.StartResponse(state=await self._supervisor.start(request.spec, request.wait_quiet_ns, caller))
 
     async def Watch(self, request: run_pb2.WatchRequest, context: Any) -> AsyncIterator[run_pb2.RunEvent]:
         """The events of a run."""
@@ -146,6 +164,22 @@ class RunServicer(run_pb2_grpc.RunServiceServicer):
     async def List(self, request: run_pb2.ListRequest, context: Any) -> run_pb2.ListResponse:
         """The runs the agent knows."""
         return run_pb2.ListResponse(runs=self._supervisor.summaries())
+
+
+class ReservationServicer(reservation_pb2_grpc.ReservationServiceServicer):
+    """The target for one name alone."""
+
+    def __init__(self, reservations: Reservations, identify: Identify) -> None:
+        self._reservations = reservations
+        self._identify = identify
+
+    async def Reserve(self, request: reservation_pb2.ReserveRequest, context: Any) -> reservation_pb2.ReserveResponse:
+        """Reserves it for the caller."""
+        return await self._reservations.reserve(self._identify(context), request.for_ns, request.reason)
+
+    async def Release(self, request: reservation_pb2.ReleaseRequest, context: Any) -> reservation_pb2.ReleaseResponse:
+        """Ends a reservation."""
+        return await self._reservations.release(self._identify(context), request.holder or None)
 
 
 def comes_from_here(peer: str) -> bool:

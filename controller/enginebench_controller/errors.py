@@ -143,6 +143,10 @@ class AgentError(EnginebenchError):
     """A target answered with an error; the text is the agent's own."""
 
 
+class ReservedError(AgentError):
+    """A target is there for somebody else alone, for a while."""
+
+
 class OldAgentError(AgentError):
     """A target's agent is older than what was asked of it."""
 

@@ -75,6 +75,7 @@ def run(
     from enginebench.results import Progress, listed, measured, sent_on, through
     from enginebench_controller.plan.plan import make_plan
     from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark
+    from enginebench_controller.targets.choosing import meant
 
     named = [models] if isinstance(models, str | PathLike) else models
     said = {"engines": engines, "batch": batch, "cores": cores, "duration": duration, **asked}
@@ -82,6 +83,7 @@ def run(
     if plan.gate is not None:
         raise InputError("this is the plan of a gate: call gate(), which knows when to stop")
     place = _home(home)
+    plan = plan.model_copy(update={"targets": meant(place, plan.targets)})
     order = BenchmarkOrder(plan, trusted=trust, send_on=sent_on(place, log_to))
     return measured(place, through(run_benchmark(place, order, Progress(progress or _silent).announce)))
 

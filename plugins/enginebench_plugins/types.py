@@ -149,7 +149,8 @@ class Device:
 
     Every device has a name of its own, a full name, precisions and resources, the last in small letters. An agent lists
     64 devices, with names of 100 characters.
-    `resources` are the physical parts a run occupies ("cpu", "cuda:0"); runs that share one never overlap.
+    `resources` are the physical parts that compute ("cpu", "cuda:0"). Whatever they are, an agent has one run, or group
+    of runs that take turns, at a time: the processor feeds all of them.
     `properties` are further facts in the engine's own words.
     """
 

@@ -9,7 +9,8 @@ from enginebench_agent.machine.peak_file import PeakFile
 from enginebench_agent.runs.attempt import SPEC_FILE
 from enginebench_agent.runs.execution import Execution, Terms
 from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
+from enginebench_agent.runs.reservations import Claim, Reservations
 from enginebench_agent.runs.run import Run
 from enginebench_agent.runs.spool import MAX_RESULT_BYTES, Spool
 from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
@@ -46,7 +47,7 @@ def turn(unfinished):
 
 
 class Bench:
-    """Real cache, leases, spool and execution below `folder`."""
+    """Real cache, lease, spool and execution below `folder`."""
 
     def __init__(self, folder: Path, max_result_bytes: int = MAX_RESULT_BYTES) -> None:
         self.folder = folder
@@ -55,7 +56,9 @@ class Bench:
         self._runs = _made(folder / "runs")
         (self.files / MODEL_SHA256).touch()
         self.spool = Spool(self.spool_folder, max_result_bytes)
-        self._execution = Execution(FileCache(self.files), Leases(), self.spool, PeakFile(folder / "peaks.json"))
+        self.reservations = Reservations(folder / "reservation.json", 3_600)
+        lease, peaks = Lease(self.reservations), PeakFile(folder / "peaks.json")
+        self._execution = Execution(FileCache(self.files), lease, self.spool, peaks)
 
     def start(
         self,
@@ -66,6 +69,7 @@ class Bench:
         items: tuple[configuration_pb2.InputItem, ...] = (),
         limit_seconds: float = 20,
         limits: ChildLimits = NO_LIMITS,
+        caller: str | None = None,
     ) -> Run:
         """Begin a run whose child carries out `script`."""
         file = model_pb2.ModelFile(name="m.onnx", sha256=MODEL_SHA256)
@@ -75,7 +79,7 @@ class Bench:
         (folder / SPEC_FILE).write_bytes(spec.SerializeToString())
         run = Run(spec)
         python = scripted_interpreter(self.folder / f"{run_id}-child", script)
-        terms = Terms(python, RESOURCES, folder, limit_seconds, limits)
+        terms = Terms(python, RESOURCES, folder, limit_seconds, limits, claim=Claim(caller, limit_seconds))
         self._execution.check(spec, terms)
         self._execution.begin(run, terms)
         return run

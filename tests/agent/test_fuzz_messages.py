@@ -25,7 +25,16 @@ from enginebench_agent.runs.spool import Spool
 from enginebench_agent.worker.pipe import FramingError, read_frame, read_frame_async
 from enginebench_plugins.engines.fake import plugin as fake
 from enginebench_plugins.spec import UnsupportedSettingsError
-from enginebench_proto.v1 import agent_pb2, engine_pb2, measurement_pb2, model_pb2, profile_pb2, run_pb2, worker_pb2
+from enginebench_proto.v1 import (
+    agent_pb2,
+    engine_pb2,
+    measurement_pb2,
+    model_pb2,
+    profile_pb2,
+    reservation_pb2,
+    run_pb2,
+    worker_pb2,
+)
 from fuzzing import fuzzed
 from mutations import edited_bytes, edited_message
 
@@ -34,7 +43,7 @@ pytestmark = pytest.mark.slow
 SECRET = "planted-Q7hJx2-secret"
 ONLY_FAKE = f'# {SECRET}\n[environments.default]\nengines = ["fake"]\n'
 CONTENT = b"not a model"
-SERVICES = (agent_pb2.DESCRIPTOR, model_pb2.DESCRIPTOR, run_pb2.DESCRIPTOR)
+SERVICES = (agent_pb2.DESCRIPTOR, model_pb2.DESCRIPTOR, run_pb2.DESCRIPTOR, reservation_pb2.DESCRIPTOR)
 METHODS = {
     f"/{service.full_name}/{method.name}": method
     for file in SERVICES
@@ -50,6 +59,8 @@ ORIGINALS = {
     "Result": [run_pb2.ResultRequest(run_id="known")],
     "Acknowledge": [run_pb2.AcknowledgeRequest(run_id="unknown")],
     "FindMissing": [model_pb2.FindMissingRequest(sha256=[digest(CONTENT)])],
+    "Reserve": [reservation_pb2.ReserveRequest(for_ns=1_000_000_000, reason="why")],
+    "Release": [reservation_pb2.ReleaseRequest()],
     "DeleteFile": [model_pb2.DeleteFileRequest(sha256=digest(b"never uploaded"))],
 }
 UPLOAD = [
@@ -59,7 +70,9 @@ UPLOAD = [
 UNEDITED = ("ListEngines",)
 """Refreshing starts a child for each engine, which is slow and is not what is looked at here."""
 
-OWN_NAME = re.compile(r"agent/(files/[0-9a-f]{64}(\.part)?|(runs|spool)/[A-Za-z0-9_-]{1,64}(\.\w+|/.*)?|peaks\.json)")
+OWN_NAME = re.compile(
+    r"agent/(files/[0-9a-f]{64}(\.part)?|(runs|spool)/[A-Za-z0-9_-]{1,64}(\.\w+|/.*)?|(peaks|reservation)\.json)"
+)
 
 
 @dataclass(frozen=True)

@@ -172,6 +172,7 @@ def test_it_is_installed_over_ssh_serves_and_is_upgraded(
     machine = SshMachine(tmp_path / "machine", arm64.command("/usr/sbin/sshd"), pip)
     monkeypatch.setenv("PATH", f"{machine.bin}:{os.environ['PATH']}")
     wheel = ("--wheel", arm64.wheel)
+    agent: subprocess.Popen[bytes] | None = None
     try:
         told = bench.cli("targets", "bootstrap", machine.address, "--name", "pi", *wheel, timeout=500).stderr
         by_hand = next(line for line in told.splitlines() if "start it by hand: " in line)
@@ -181,8 +182,10 @@ def test_it_is_installed_over_ssh_serves_and_is_upgraded(
         assert target["host"]["architecture"] == "aarch64"
         another = bench.cli("targets", "upgrade", "pi", "--wheel", another_build(arm64.wheel, tmp_path), timeout=500)
         assert len(list((machine.home / BASE / "versions").iterdir())) >= 1, another.stderr
-        agent.terminate()
     finally:
+        if agent is not None:  # it has the port that the next one wants, too
+            agent.kill()
+            agent.wait()
         machine.stop()
 
 

@@ -1,7 +1,9 @@
 """A machine to log in to: this one, through a real sshd on a port of its own, with a home, keys and PATH of its own."""
 
+import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -57,7 +59,8 @@ class SshMachine:
 
     def stop(self) -> None:
         for session in self.sessions():
-            os.kill(session, 15)
+            with contextlib.suppress(ProcessLookupError):  # it was just leaving
+                os.kill(session, signal.SIGTERM)
         self.process.terminate()
         self.process.wait(timeout=20)
 

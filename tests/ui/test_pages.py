@@ -56,6 +56,14 @@ def test_home_begins_with_how_to_begin_and_then_with_what_was_measured_last(stor
     assert [link.label for link in entries(opened(HOME))] == ["**newer**", "**older**"]
 
 
+def test_home_shows_a_few_of_many_targets_and_leads_to_the_others(store):
+    store.add_benchmark(invented.benchmark())
+    store.save_snapshot(*(invented.snapshot(f"board-{number:02}") for number in range(12)))
+    app = opened(HOME)
+    assert sum("board" in text for text in texts(app.markdown)) == 5
+    assert any("7 more targets" in link.label for link in app.get("page_link"))
+
+
 def test_benchmarks_are_listed_newest_first_and_searched(store):
     store.add_benchmark(invented.benchmark("b0000001", "older"))
     store.add_benchmark(replace(invented.benchmark("b0000002", "newer"), created_at_unix_ns=invented.CREATED_NS + 1))

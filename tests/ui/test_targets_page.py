@@ -1,6 +1,5 @@
 """The page of targets over a real store, with real agents to ask, to add and to remove."""
 
-import socket
 import time
 from dataclasses import replace
 from functools import partial
@@ -10,7 +9,7 @@ import pytest
 import invented
 import invented_sweeps
 import opened_pages
-from agent_server import AgentProcess
+from agent_server import AgentProcess, nobody
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import cancel, jobs
 from enginebench_controller.records import Target
@@ -36,11 +35,6 @@ def agent(tmp_path_factory):
     process = AgentProcess(tmp_path_factory.mktemp("agent"))
     yield process
     process.stop()
-
-
-def nobody():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def fill(app, name, address):
@@ -234,3 +228,21 @@ def test_a_store_that_cannot_be_read_is_a_banner(home):
 
     (banner,) = texts(opened().error)
     assert "is not a DuckDB file" in banner
+
+
+def test_a_crowd_is_a_line_of_trouble_a_map_and_those_that_are_looked_for(home):
+    for number in range(40):
+        name = f"board-{number:02}"
+        home.store.add_target(Target(name, f"10.0.0.{number}:50151", number, {"site": f"lab{number % 2}"}))
+        if number:
+            home.store.save_snapshot(replace(invented.snapshot(name, time.time_ns()), address=f"10.0.0.{number}:50151"))
+
+    app = opened(target="board-07")
+    assert "1 not yet seen" in texts(app.warning)[0]
+    assert len(app.dataframe[0].value) == 40
+    assert texts(app.subheader) == ["board-07"], "nobody was asked, and the one that was meant is shown"
+
+    next(one for one in app.text_input if one.label == "Find").set_value("site=lab1 07").run()
+    assert list(app.dataframe[0].value["Target"]) == ["board-07"]
+    next(one for one in app.text_input if one.label == "Find").set_value("site=lab7").run()
+    assert texts(app.info) == ["No target is like that."]

@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 class AuditLog:
     """Lines at the end of a file that only its owner reads.
 
-    `subject` is the run id or the digest a call was about, `outcome` the name of its gRPC status. A line that cannot be
-    written is told in the agent's own log; the call goes on.
+    `subject` is the run id, the digest or the holder of a reservation that a call was about, `outcome` the name of its
+    gRPC status. A line that cannot be written is told in the agent's own log; the call goes on.
     """
 
     def __init__(self, path: Path, max_file_bytes: int = MAX_FILE_BYTES) -> None:
@@ -85,7 +85,7 @@ class _Subject:
     def of(self, request: Any) -> Any:
         """Look at a message, and hand it on."""
         for part in (request, getattr(request, "spec", None), getattr(request, "header", None)):
-            for field in ("run_id", "sha256"):
+            for field in ("run_id", "sha256", "holder"):
                 if self.text is None and (value := getattr(part, field, "")):
                     self.text = str(value)[:MAX_SUBJECT_CHARS]
         return request

@@ -31,6 +31,8 @@ LEAST_ROLE: Mapping[str, Role] = {
     "/enginebench.v1.RunService/Result": Role.READ,
     "/enginebench.v1.RunService/Acknowledge": Role.RUN,
     "/enginebench.v1.RunService/List": Role.READ,
+    "/enginebench.v1.ReservationService/Reserve": Role.RUN,
+    "/enginebench.v1.ReservationService/Release": Role.RUN,
     "/grpc.health.v1.Health/Check": Role.READ,
     "/grpc.health.v1.Health/List": Role.READ,
     "/grpc.health.v1.Health/Watch": Role.READ,

@@ -13,10 +13,9 @@ from enginebench_agent.errors import NotReadyError, SetupError
 from enginebench_agent.names import is_engine_name
 from enginebench_agent.runs.child import ChildExit, ChildStartError, spawned
 from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
 from enginebench_agent.worker.pipe import FramingError
 from enginebench_proto.agreed import logs
-from enginebench_proto.agreed.words import PROCESSOR
 from enginebench_proto.v1.engine_pb2 import (
     UNAVAILABLE_KIND_BEING_ASKED,
     UNAVAILABLE_KIND_BROKEN,
@@ -58,13 +57,13 @@ class Discovery:
     """
 
     def __init__(
-        self, config: AgentConfig, load_config: Callable[[], AgentConfig], scratch: Path, leases: Leases
+        self, config: AgentConfig, load_config: Callable[[], AgentConfig], scratch: Path, lease: Lease
     ) -> None:
         """`scratch` is where the children's folders go; `load_config` is asked on every refresh."""
         self.config = config
         self._load_config = load_config
         self._scratch = scratch
-        self._leases = leases
+        self._lease = lease
         self._slots = asyncio.Semaphore(CHILDREN_AT_ONCE)
         self._task: asyncio.Task[tuple[Engine, ...]] | None = None
         self._asks_for = ALL
@@ -153,7 +152,7 @@ class Discovery:
 
     async def _discover(self, names: Names) -> tuple[Engine, ...]:
         # Importing engines keeps a processor busy, and that must not happen beside a measurement.
-        async with self._leases.hold([PROCESSOR]):
+        async with self._lease.hold():
             self._has_asked, config = True, self.config
             self._found = {}
             asked = [each for each in config.environments if _may_hold(each, names)]

@@ -117,6 +117,11 @@ def of_cancellation(phase: str) -> Failure:
     return Failure(kind=FAILURE_KIND_CANCELLED, message=f"the run was cancelled {_where(phase)}", phase=phase)
 
 
+def of_refusal(reason: str) -> Failure:
+    """A run that the agent would not let wait any longer. `reason` is a sentence."""
+    return Failure(kind=FAILURE_KIND_REFUSED, message=reason)
+
+
 def of_unstartable(reason: str, number: int | None = None) -> Failure:
     """An environment whose interpreter cannot be started, for the cause of that errno."""
     return Failure(

@@ -6,10 +6,11 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from enginebench_agent.errors import ReservedError
 from enginebench_agent.files.cache import FileCache
 from enginebench_agent.files.reception import DISK_FULL
 from enginebench_agent.files.workspace import digests_needed, input_files, place_inputs, place_model, remove_folder
@@ -19,13 +20,13 @@ from enginebench_agent.runs import endings
 from enginebench_agent.runs.attempt import Attempt, Order
 from enginebench_agent.runs.endings import RunEnding, ending_of, kind_word
 from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits
-from enginebench_agent.runs.queue import Leases, Queue
+from enginebench_agent.runs.queue import Lease, Queue
+from enginebench_agent.runs.reservations import Claim
 from enginebench_agent.runs.run import Run
 from enginebench_agent.runs.spool import Spool
 from enginebench_agent.runs.turns import Groups, Member
 from enginebench_agent.uninterrupted import run_to_end
 from enginebench_proto.agreed import logs
-from enginebench_proto.agreed.words import PROCESSOR
 from enginebench_proto.v1.run_pb2 import Failure, RunResult, RunSpec
 
 _log = logging.getLogger(__name__)
@@ -33,54 +34,75 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Terms:
-    """What a run was granted: an interpreter, the resources of its device, a private folder, its limits, and a wait for
-    quiet.
+    """What a run was granted: an interpreter, a private folder, its limits, a wait for quiet, and its claim to begin;
+    and whether it is the processor that computes.
     """
 
     python: Path
-    resources: tuple[str, ...]
+    on_processor: bool
     folder: Path
     limit_seconds: float
     limits: ChildLimits = NO_LIMITS
     wait_quiet_ns: int = 0
+    claim: Claim = field(default_factory=Claim)
 
 
 class Execution:
-    """Carries out runs with an agent's cache, leases and spool; what calibrations find goes to `peaks` too.
+    """Carries out runs with an agent's cache, lease and spool; what calibrations find goes to `peaks` too.
 
     `ended` counts the runs that ended in each way since the agent started.
     """
 
-    def __init__(self, cache: FileCache, leases: Leases, spool: Spool, peaks: PeakFile) -> None:
+    def __init__(self, cache: FileCache, lease: Lease, spool: Spool, peaks: PeakFile) -> None:
         self._cache = cache
-        self._leases = leases
-        self._groups = Groups(leases)
-        self._queue = Queue()
+        self._lease = lease
+        self._groups = Groups(lease)
+        self._queue = Queue(lease.reservations.keeps_out)
         self._quiet = Quiet()
         self._spool = spool
         self._peaks = peaks
         self.ended: Counter[RunEnding] = Counter()
+        lease.reservations.listen(self._heed_reservation)
 
     def check(self, spec: RunSpec, terms: Terms) -> None:
-        """Raises `InvalidRequestError` for a run that cannot join the group it names."""
+        """Raises `InvalidRequestError` for a run that cannot join the group it names, and `ReservedError`."""
         if spec.HasField("interleaving"):
-            self._groups.check(spec.interleaving, terms.resources)
+            self._groups.check(spec.interleaving, terms.claim)
+        self._lease.reservations.check(terms.claim)
 
     def begin(self, run: Run, terms: Terms) -> None:
         """Queue the run, for which `check` has passed; everything else happens by itself."""
         _log.info("run accepted", extra=_told_of(run.spec))
-        self._queue.enter(run, terms.resources)
+        interleaved = run.spec.HasField("interleaving")
+        member = self._groups.join(run.spec.interleaving, terms.claim) if interleaved else None
+        run.claim = terms.claim if member is None else member.claim
+        self._queue.enter(run)
+        self._tell_kept_out(run)
         pins = contextlib.ExitStack()
         # At once, and not when the work begins: an upload may want the room of these files before.
         pins.enter_context(self._cache.pinned(digests_needed(run.spec)))
-        interleaved = run.spec.HasField("interleaving")
-        member = self._groups.join(run.spec.interleaving, terms.resources) if interleaved else None
         run.work = asyncio.create_task(self._work(run, terms, member))
         run.keeper = asyncio.create_task(self._keep(run, run.work, terms.folder, member, pins))
 
+    def _heed_reservation(self) -> None:
+        """Tell those who wait how it stands, and refuse those for whom that is too long."""
+        for run in self._queue.waiting():
+            try:
+                self._lease.reservations.check(run.claim)
+            except ReservedError as error:
+                run.refuse(str(error).removesuffix("."))
+            else:
+                self._tell_kept_out(run)
+        self._queue.tell()
+
+    def _tell_kept_out(self, run: Run) -> None:
+        reservation = self._lease.reservations.told()
+        if reservation is not None and self._lease.reservations.keeps_out(run.claim):
+            run.keep_out(reservation)
+
     async def _work(self, run: Run, terms: Terms, member: Member | None) -> RunResult:
         logs.bind(run=run.spec.run_id)
-        async with self._granted(terms, member):
+        async with self._granted(run, terms, member):
             run.begin(time.time_ns())
             _log.info("run began", extra=logs.told(waited_seconds=run.log.elapsed_ns() / 1e9))
             try:
@@ -90,9 +112,9 @@ class Execution:
                 await remove_folder(terms.folder)  # still under the lease: the disk is quiet for the next run
 
     @contextlib.asynccontextmanager
-    async def _granted(self, terms: Terms, member: Member | None) -> AsyncIterator[None]:
+    async def _granted(self, run: Run, terms: Terms, member: Member | None) -> AsyncIterator[None]:
         if member is None:
-            async with self._leases.hold(terms.resources):
+            async with self._lease.hold(run.claim):
                 yield
         else:
             await member.may_start()
@@ -100,7 +122,7 @@ class Execution:
 
     async def _watch(self, run: Run, terms: Terms, member: Member | None) -> Watch:
         """Wait for quiet, where this run begins alone; whoever joins a group finds those before it."""
-        known = await asyncio.to_thread(surroundings, on_processors=PROCESSOR in terms.resources)
+        known = await asyncio.to_thread(surroundings, on_processors=terms.on_processor)
         if member is None or member.is_first:
             cores = run.spec.configuration.cores
             known.MergeFrom(await self._quiet.wait(cores, terms.wait_quiet_ns, run.log.unquiet))
@@ -181,7 +203,7 @@ def _told_of(spec: RunSpec) -> dict[str, Any]:
 def _failure(run: Run, work: "asyncio.Task[RunResult]") -> Failure | None:
     """Why the work ended without a spooled result; None where there is one."""
     if work.cancelled():
-        return endings.of_cancellation(run.phase)
+        return endings.of_refusal(run.refusal) if run.refusal else endings.of_cancellation(run.phase)
     if (error := work.exception()) is None:
         return None
     if isinstance(error, OSError) and error.errno in DISK_FULL:

@@ -5,6 +5,8 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from enginebench_agent.runs.reservations import Claim
+from enginebench_proto.v1.reservation_pb2 import Reservation
 from enginebench_proto.v1.run_pb2 import (
     RUN_STATE_FINISHED,
     RUN_STATE_QUEUED,
@@ -25,7 +27,7 @@ MAX_EVENTS = 2_000
 """More are thinned: of the older half, progress is dropped, so numbers have gaps there and memory has a bound."""
 CLOCK_SET_NS = 1_000_000_000
 """By which the wall clock and the one that nobody sets may differ over a run before it was set."""
-_THINNED = ("progress", "unquiet")
+_THINNED = ("progress", "unquiet", "kept_out_by")
 
 
 class EventLog:
@@ -59,6 +61,10 @@ class EventLog:
     def unquiet(self, unquiet: Unquiet) -> None:
         """Publish that the run waits for quiet, and who is at work."""
         self._publish(RunEvent(unquiet=unquiet))
+
+    def kept_out(self, reservation: Reservation) -> None:
+        """Publish that the run waits for the end of somebody else's reservation."""
+        self._publish(RunEvent(kept_out_by=reservation))
 
     def progress(self, progress: Progress) -> None:
         """Publish how far the phase has come."""
@@ -109,7 +115,7 @@ class Run:
 
     `work` is the queueing, waiting and measuring, the only part that is ever cancelled; it ends with the spooled
     result. `keeper` sees it through, and spools a failure where it did not get so far. `unspooled` is the result
-    where the disk refused it.
+    where the disk refused it. `refusal` is why it was ended before it began, where nobody cancelled it.
     """
 
     spec: RunSpec
@@ -124,6 +130,8 @@ class Run:
     work: asyncio.Task[RunResult] | None = None
     keeper: asyncio.Task[None] | None = None
     unspooled: RunResult | None = None
+    claim: Claim = field(default_factory=Claim)
+    refusal: str = ""
 
     @classmethod
     def recovered(cls, result: RunResult) -> "Run":
@@ -145,6 +153,11 @@ class Run:
         """Publish the new place of a run that waits; harmless for any other, or where nothing changed."""
         if self.state == RUN_STATE_QUEUED and runs_before != self.runs_before:
             self.queue(runs_before)
+
+    def keep_out(self, reservation: Reservation) -> None:
+        """Publish that the run waits for the end of somebody else's reservation; it has no place in the queue then."""
+        self.runs_before = None
+        self.log.kept_out(reservation)
 
     def begin(self, started_at_unix_ns: int) -> None:
         """Publish that the run left the queue."""
@@ -175,6 +188,12 @@ class Run:
     def summary(self) -> RunSummary:
         """Id, state, outcome and place in the queue."""
         return RunSummary(run_id=self.spec.run_id, state=self.state, outcome=self.outcome, runs_before=self.runs_before)
+
+    def refuse(self, reason: str) -> None:
+        """End the run, which waits, for a reason that is a sentence."""
+        if self.work is not None and not self.refusal:
+            self.refusal = reason
+            self.work.cancel()
 
     async def cancel(self) -> None:
         """End the run if it goes on; its child is gone and its outcome is spooled afterwards."""

@@ -24,10 +24,12 @@ from enginebench_agent.runs.admission import check_form, check_format, check_mem
 from enginebench_agent.runs.attempt import SPEC_FILE
 from enginebench_agent.runs.endings import RunEnding
 from enginebench_agent.runs.execution import Execution, Terms
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
+from enginebench_agent.runs.reservations import Claim
 from enginebench_agent.runs.run import Run
 from enginebench_agent.runs.spool import Spool, check_room
 from enginebench_proto.agreed import logs
+from enginebench_proto.agreed.words import PROCESSOR
 from enginebench_proto.v1.device_pb2 import Device
 from enginebench_proto.v1.run_pb2 import (
     RUN_STATE_QUEUED,
@@ -46,23 +48,24 @@ class Supervisor:
     """Accepts runs, answers for them, and keeps them until somebody has their results."""
 
     def __init__(
-        self, folder: DataFolder, cache: FileCache, discovery: Discovery, leases: Leases, peaks: PeakFile
+        self, folder: DataFolder, cache: FileCache, discovery: Discovery, lease: Lease, peaks: PeakFile
     ) -> None:
         self._folder = folder
         self._cache = cache
         self._discovery = discovery
+        self._reservations = lease.reservations
         self._spool = Spool(folder.spool)
-        self._execution = Execution(cache, leases, self._spool, peaks)
+        self._execution = Execution(cache, lease, self._spool, peaks)
         self._runs = {result.run_id: Run.recovered(result) for result in self._spool.recover()}
         self._closing = False
 
-    async def start(self, spec: RunSpec, wait_quiet_ns: int = 0) -> RunState:
+    async def start(self, spec: RunSpec, wait_quiet_ns: int = 0, caller: str | None = None) -> RunState:
         """Queue a run, or tell the state of the run that has this id and specification already.
 
-        It begins when others leave the machine alone, or after `wait_quiet_ns`.
+        It begins when others leave the machine alone, or after `wait_quiet_ns`; `caller` is a name as in `Peer`.
 
         Raises what `admission` raises, `DifferentRunError`, `NotReadyError` for files not uploaded, `DiskFullError`,
-        `BusyError` for a full queue, and `ShuttingDownError`.
+        `BusyError` for a full queue, `ReservedError`, and `ShuttingDownError`.
         """
         if (known := self._known(spec)) is not None:
             return known.state
@@ -73,7 +76,7 @@ class Supervisor:
         device = find_device(spec, engine)
         if (known := self._known(spec)) is not None:  # another call was quicker
             return known.state
-        self._accept(spec, device, wait_quiet_ns)
+        self._accept(spec, device, wait_quiet_ns, caller)
         return RUN_STATE_QUEUED
 
     def watch(self, run_id: str, from_sequence: int) -> AsyncIterator[RunEvent]:
@@ -138,19 +141,22 @@ class Supervisor:
             )
         return run
 
-    def _accept(self, spec: RunSpec, device: Device, wait_quiet_ns: int) -> None:
+    def _accept(self, spec: RunSpec, device: Device, wait_quiet_ns: int, caller: str | None) -> None:
         if self._closing:
             raise ShuttingDownError("this agent is about to stop and takes no more runs; start it again first.")
-        self._check_queue()
+        terms = self._terms(spec, device, wait_quiet_ns, caller)
+        self._check_queue(terms.claim)
         self._check_files(spec)
-        terms = self._terms(spec, device, wait_quiet_ns)
         self._execution.check(spec, terms)
         self._make_run_folder(spec)
         run = self._runs[spec.run_id] = Run(spec)
         self._execution.begin(run, terms)
 
-    def _check_queue(self) -> None:
-        waiting = sum(run.state == RUN_STATE_QUEUED for run in self._runs.values())
+    def _check_queue(self, claim: Claim) -> None:
+        queued = [run for run in self._runs.values() if run.state == RUN_STATE_QUEUED]
+        if not self._reservations.keeps_out(claim):  # nor do those in its way who wait for the end of a reservation
+            queued = [run for run in queued if not self._reservations.keeps_out(run.claim)]
+        waiting = len(queued)
         if waiting >= self._discovery.config.max_queued_runs:
             raise BusyError(
                 f"{waiting} runs wait on this agent already: wait until some have ended, or raise max_queued_runs in "
@@ -167,18 +173,19 @@ class Supervisor:
                     f"a file for the input {input_file.input!r} was not uploaded to this agent: {input_file.sha256}."
                 )
 
-    def _terms(self, spec: RunSpec, device: Device, wait_quiet_ns: int) -> Terms:
+    def _terms(self, spec: RunSpec, device: Device, wait_quiet_ns: int, caller: str | None) -> Terms:
         config = self._discovery.config
         if (environment := config.environment(spec.environment)) is None:
             raise NotFoundError(f"the environment {spec.environment!r} was removed from this agent.")
         limit_seconds = _limit_seconds(spec, config)
         return Terms(
             python=environment.python,
-            resources=tuple(device.resources) or (device.name.lower(),),
+            on_processor=PROCESSOR in device.resources,
             folder=self._folder.runs / spec.run_id,
             limit_seconds=limit_seconds,
             limits=config.child_limits.within(limit_seconds),
             wait_quiet_ns=min(wait_quiet_ns, config.max_run_seconds * 1_000_000_000),
+            claim=Claim(caller, limit_seconds),
         )
 
     def _make_run_folder(self, spec: RunSpec) -> None:

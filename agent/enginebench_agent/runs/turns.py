@@ -11,11 +11,12 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from enginebench_agent.errors import InvalidRequestError
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
+from enginebench_agent.runs.reservations import Claim
 from enginebench_agent.worker.pipe import GO, STOP
 from enginebench_proto.v1.run_pb2 import Interleaving
 
@@ -37,11 +38,15 @@ class Resting(Protocol):
 
 
 class Member:
-    """One run's place in its group. `changed` is called whenever somebody may be waiting for what happened."""
+    """One run's place in its group. `changed` is called whenever somebody may be waiting for what happened.
 
-    def __init__(self, changed: Callable[[], None], left: Callable[[bool], None]) -> None:
+    The `claim` is that of the group: who it is granted to is let in with all members.
+    """
+
+    def __init__(self, changed: Callable[[], None], left: Callable[[bool], None], claim: Claim) -> None:
         self._changed = changed
         self._left = left
+        self.claim = claim
         self._launched = asyncio.Event()
         self._pipe: int | None = None
         self._child: Resting | None = None
@@ -116,14 +121,14 @@ class Member:
 
 
 class Group:
-    """Runs of one device that take turns. When all have started, each is warmed up in a turn of its own, so that none
+    """Runs that take turns. When all have started, each is warmed up in a turn of its own, so that none
     disturbs another's compilation and first inference, and then the rounds begin. Whoever waits rests.
     """
 
-    def __init__(self, interleaving: Interleaving, resources: Iterable[str], leases: Leases) -> None:
+    def __init__(self, interleaving: Interleaving, claim: Claim, lease: Lease) -> None:
         self.interleaving = interleaving
-        self.resources = frozenset(resources)
-        self._leases = leases
+        self.claim = claim
+        self._lease = lease
         self._members: list[Member] = []
         self._change = asyncio.Event()
         self._closed = False
@@ -142,7 +147,7 @@ class Group:
 
     def join(self) -> Member:
         """Become a member. Only while the group is not closed."""
-        member = Member(self._change.set, self._on_leaving)
+        member = Member(self._change.set, self._on_leaving, self.claim)
         self._members.append(member)
         if len(self._members) == self.interleaving.members:
             self._close()
@@ -160,7 +165,7 @@ class Group:
             self._close()
 
     async def _conduct(self) -> None:
-        async with self._leases.hold(self.resources):
+        async with self._lease.hold(self.claim):
             await self._warm_all()
             await self._take_rounds()
             for member in self._live():  # what they do afterwards is timed too
@@ -227,20 +232,17 @@ class Group:
 class Groups:
     """The groups of an agent, by the names their members share."""
 
-    def __init__(self, leases: Leases) -> None:
-        self._leases = leases
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
         self._groups: dict[str, Group] = {}
 
-    def check(self, interleaving: Interleaving, resources: Iterable[str]) -> None:
+    def check(self, interleaving: Interleaving, claim: Claim) -> None:
         """Raises `InvalidRequestError` where the group's members differ from this one, or need no other."""
         if (group := self._find(interleaving.group)) is None:
             return
         name = interleaving.group
-        if group.resources != frozenset(resources):
-            raise InvalidRequestError(
-                f"the runs of group {name!r} use {_joined(group.resources)}, but this one {_joined(resources)}; "
-                "only runs on one device can take turns."
-            )
+        if group.claim.name != claim.name:
+            raise InvalidRequestError(f"the runs of group {name!r} are somebody else's: take another name for yours.")
         if group.interleaving != interleaving:
             raise InvalidRequestError(f"the runs of group {name!r} were started with other members or another seed.")
         if group.is_closed:
@@ -249,16 +251,12 @@ class Groups:
                 "start this run in a group of another name."
             )
 
-    def join(self, interleaving: Interleaving, resources: Iterable[str]) -> Member:
+    def join(self, interleaving: Interleaving, claim: Claim) -> Member:
         """Become a member of a group, or the first of a new one. `check` must have passed."""
         if (group := self._find(interleaving.group)) is None:
-            group = self._groups[interleaving.group] = Group(interleaving, resources, self._leases)
+            group = self._groups[interleaving.group] = Group(interleaving, claim, self._lease)
         return group.join()
 
     def _find(self, name: str) -> Group | None:
         self._groups = {key: group for key, group in self._groups.items() if not group.is_over}
         return self._groups.get(name)
-
-
-def _joined(resources: Iterable[str]) -> str:
-    return ", ".join(sorted(resources))

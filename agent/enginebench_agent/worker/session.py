@@ -33,11 +33,15 @@ class Session:
         return describe_outputs(outputs)
 
     def effective(self, threads: int | None) -> Effective:
-        """What the engine says it used; what it does not tell is filled from `threads` seen and the processor."""
+        """What the engine says it used; what it does not tell is filled from `threads` seen and the processor.
+
+        Where the processor only feeds another device, neither says what computed.
+        """
         told = self.compiled.effective()
-        if told.threads is None and threads is not None:
+        on_processor = PROCESSOR in self.job.device.resources
+        if told.threads is None and threads is not None and on_processor:
             told = replace(told, threads=spec.Readback(threads, spec.Source.OBSERVED))
-        widest = processor.widest_instruction_set() if PROCESSOR in self.job.device.resources else None
+        widest = processor.widest_instruction_set() if on_processor else None
         if told.isa is None and widest is not None:
             told = replace(told, isa=spec.Readback(widest, spec.Source.ASSUMED))
         return wire.to_effective(told, this_process.affinity())

@@ -91,8 +91,8 @@ ENTRY_POINTS = "enginebench.commands"
 given the `typer.Typer` to register at.
 """
 
-_FILES, _FEWEST_FILES = 1024, 64
-"""How many files a command would like to have open at once, and with how many it gets along."""
+_FILES, _FEWEST_FILES = 8192, 64
+"""How many files a command would like to have open at once, of which each target is one or two, and the fewest."""
 
 _NO_MORE_FILES = "no more files can be opened, as this process may have {} at once: allow it more with `ulimit -n`"
 

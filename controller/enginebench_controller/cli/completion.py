@@ -62,6 +62,10 @@ def targets(incomplete: str) -> list[str]:
 
 Offer = Callable[[str], list[str]]
 
+_OF_TARGETS = tuple(
+    f"targets {word}" for word in ("calibrate", "check", "label", "release", "remove", "reserve", "upgrade")
+)
+
 ARGUMENTS: Mapping[str, Offer] = {
     **dict.fromkeys(("run", "gate", "recommend", "bisect", "profile", "flops", "trend"), models),
     "resume": searches,
@@ -71,7 +75,7 @@ ARGUMENTS: Mapping[str, Offer] = {
     **dict.fromkeys(("compare", "export"), results),
     **dict.fromkeys(("advise", "profiles show", "profiles remove", "profiles export", "prospects show"), profiles),
     **dict.fromkeys(("jobs show", "jobs cancel", "jobs remove"), jobs),
-    **dict.fromkeys(("targets calibrate", "targets check", "targets remove", "targets upgrade"), targets),
+    **dict.fromkeys(_OF_TARGETS, targets),
 }
 """What is offered for the arguments of each command, as its own module says, too: a test holds one to the other.
 

@@ -18,6 +18,7 @@ from enginebench_controller.errors import (
     OldAgentError,
     PlanError,
     RemoteError,
+    ReservedError,
     RunUnknownError,
     StoreError,
     StoreUnreachableError,
@@ -118,6 +119,10 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
     RunUnknownError: ErrorExplanation(
         "A target does not know the run, the engine or the device it was asked about.",
         "See what it has with `enginebench devices`; a run is unknown when its agent was restarted before it ended.",
+    ),
+    ReservedError: ErrorExplanation(
+        "Somebody else has reserved a target; the sentence says who, and for how long.",
+        "Wait (`targets reserve … --wait`), take another target, or have it released: `enginebench targets release`.",
     ),
     OldAgentError: ErrorExplanation(
         "A target's agent is older than what it was asked for.",

@@ -5,7 +5,7 @@ from typing import Literal
 from enginebench_controller.files.benchmarks import ModelVersionForm, TargetForm
 from enginebench_controller.files.forms import DocumentForm, EngineForm, Form, ModelForm, OutcomeForm
 from enginebench_controller.jobs.record import Job
-from enginebench_controller.records import Configuration, Failure, Peak, SearchKind
+from enginebench_controller.records import Configuration, Failure, Peak, Reservation, SearchKind
 from enginebench_controller.runs.plugin_check import BrokenPromise
 from enginebench_controller.runs.resuming import TakenUp, Waiting
 from enginebench_controller.targets.health import Health
@@ -90,12 +90,43 @@ class ModelsDocument(DocumentForm):
     zoo: tuple[str, ...]
 
 
+class AskedTargetForm(TargetForm):
+    """What a target says of itself, and who has reserved it; null where nobody has."""
+
+    reservation: Reservation | None
+
+
 class DevicesDocument(DocumentForm):
     """Every target's engines and devices."""
 
     document = "devices"
 
-    targets: tuple[TargetForm, ...]
+    targets: tuple[AskedTargetForm, ...]
+
+
+class ReservedForm(Form):
+    """A target that was reserved, or is no more."""
+
+    name: str
+    reservation: Reservation | None
+
+
+class ReservationsDocument(DocumentForm):
+    """What was reserved, or released; of what was not reserved the reservation is null."""
+
+    document = "reservations"
+
+    targets: tuple[ReservedForm, ...]
+
+
+class NoiseForm(Form):
+    """How disturbed a target was when it measured during the last day: see `targets.choosing`."""
+
+    target: str
+    measurements: int
+    disturbed: float | None
+    spread: float | None
+    is_noisy: bool
 
 
 class AddedTargetForm(Form):
@@ -105,6 +136,8 @@ class AddedTargetForm(Form):
     address: str
     tls: bool
     added_at_unix_ns: int
+    labels: dict[str, str]
+    noise: NoiseForm | None
 
 
 class AnsweredForm(Form):
@@ -113,6 +146,12 @@ class AnsweredForm(Form):
     name: str
     address: str
     health: Health
+
+
+class CheckedForm(AnsweredForm):
+    """The same, and who has reserved it; null where nobody has, or it does not answer."""
+
+    reservation: Reservation | None
 
 
 class FoundTargetForm(AnsweredForm):
@@ -175,7 +214,7 @@ class RevocationForm(Form):
 
 
 TargetList = tuple[AddedTargetForm, ...]
-HealthList = tuple[AnsweredForm, ...]
+HealthList = tuple[CheckedForm, ...]
 CertificateList = tuple[CertificateForm, ...]
 
 

@@ -1,12 +1,16 @@
 """Options and arguments that several commands share; those that are fields of a plan are a table in plan/options.py."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from enginebench_controller.cli import completion
+from enginebench_controller.cli.console import remark
+from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.formats import ExportFormat
+from enginebench_controller.home import default_home
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Notes = Annotated[
@@ -69,3 +73,26 @@ LogTo = Annotated[
         help="Send each result on, once it is stored, to mlflow:URI, otlp:URL or wandb. Repeatable.",
     ),
 ]
+AnyOf = Annotated[
+    int | None,
+    typer.Option(
+        "--any",
+        metavar="N",
+        min=1,
+        help=r"So many of the targets: of those that answer, the idle and quiet ones first. \[default: all]",
+    ),
+]
+
+
+def targets_meant(words: Sequence[str] | None, any_of: int | None = None) -> list[str] | None:
+    """The names of the targets that were typed, by their labels too; None where nothing was typed.
+
+    Raises `InputError`, and `UnreachableError` where fewer answer than were asked for.
+    """
+    from enginebench_controller.targets.choosing import meant  # noqa: PLC0415  # gRPC, which most commands do without
+
+    if words:
+        return list(meant(default_home(), words, any_of, remark))
+    if any_of is not None:
+        raise InputError("--any chooses among targets: say among which, with --target")
+    return None if words is None else []

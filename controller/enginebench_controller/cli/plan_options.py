@@ -1,7 +1,7 @@
 """Options that are fields of a plan, as parameters of a command; and under which headings its help has all of them."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import wraps
 from typing import Annotated, Any, get_args
@@ -10,6 +10,7 @@ import typer
 from typer.models import OptionInfo
 
 from enginebench_controller.cli import completion
+from enginebench_controller.cli.options import AnyOf, targets_meant
 from enginebench_controller.models.inputs.shapes import GivenShape, parse_shapes
 from enginebench_controller.plan.options import OPTIONS, OptionForm, OptionGroup, PlanOption, fields_of
 from enginebench_controller.plan.plan import make_plan
@@ -37,7 +38,7 @@ _OWN: Mapping[OptionGroup, tuple[str, ...]] = {
         *("measure", "by_layer", "goal", "cap", "least", "optimization_level"),
         *("max_latency", "max_memory", "max_output_difference", "maximize", "minimize", "fix", "among", "versions"),
     ),
-    OptionGroup.WHERE: ("leave_cores",),
+    OptionGroup.WHERE: ("any_of", "leave_cores"),
     OptionGroup.HOW_LONG: ("budget",),
     OptionGroup.INPUTS: ("samples",),
     OptionGroup.OUTPUT: (
@@ -59,13 +60,16 @@ def plan_options(*names: str) -> Callable[[Command], Command]:
         @wraps(command)
         def given(**typed: Any) -> Any:
             said = {one.name: typed.pop(_parameter_name(one)) for one in chosen}
-            return command(**typed, **{FIELDS: fields_of(said)})
+            fields = fields_of(said)
+            if OPTIONS["target"] in chosen and (meant := targets_meant(fields.get("targets"), typed.pop("any_of"))):
+                fields["targets"] = meant
+            return command(**typed, **{FIELDS: fields})
 
         own = list(inspect.signature(command, eval_str=True).parameters.values())
         place = [one.name for one in own].index(FIELDS)
         parameters = [
             one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for one in (*map(_grouped, own[:place]), *map(_parameter, chosen), *map(_grouped, own[place + 1 :]))
+            for one in (*map(_grouped, own[:place]), *_parameters(chosen), *map(_grouped, own[place + 1 :]))
         ]
         given.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # where typer looks
         given.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -76,6 +80,14 @@ def plan_options(*names: str) -> Callable[[Command], Command]:
 
 def _parameter_name(option: PlanOption) -> str:
     return option.name.replace("-", "_")
+
+
+def _parameters(options: Sequence[PlanOption]) -> Iterator[inspect.Parameter]:
+    for option in options:
+        yield _parameter(option)
+        if option.name == "target":
+            any_of = inspect.Parameter("any_of", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=AnyOf)
+            yield _grouped(any_of)
 
 
 def _parameter(option: PlanOption) -> inspect.Parameter:

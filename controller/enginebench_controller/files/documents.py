@@ -101,6 +101,7 @@ _TABLE = (
     DocumentKind("devices", 1, "cli.forms:DevicesDocument", ("devices",)),
     DocumentKind("targets", None, "cli.forms:TargetList", ("targets list",)),
     DocumentKind("target_health", None, "cli.forms:HealthList", ("targets check",)),
+    DocumentKind("reservations", 1, "cli.forms:ReservationsDocument", ("targets reserve", "targets release")),
     DocumentKind("found_targets", 1, "cli.forms:FoundTargetsDocument", ("targets find",)),
     DocumentKind("calibration", 1, "cli.forms:CalibrationDocument", ("targets calibrate",)),
     DocumentKind("certificates", None, "cli.forms:CertificateList", ("ca list",)),

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from enginebench_controller.jobs.folder import JobFolder
 from enginebench_controller.jobs.record import Cell, CellState, JobProgress, Made, MadeKind
-from enginebench_controller.plan.expand import Case, Expansion, Lane, expected_ns, lane
+from enginebench_controller.plan.expand import Case, Expansion, expected_ns
 from enginebench_controller.records import Failure, Status
 
 
 @dataclass
 class _Course:
-    """What is known of one lane, in seconds: what its cases were expected to take, and what those that ended took."""
+    """What is known of one target, in seconds: what its cases were expected to take, and what those that ended took."""
 
     since_s: float
     open_s: float = 0.0
@@ -28,7 +28,7 @@ class _Course:
 
 
 class Pace:
-    """Follows the cases of each lane, which come one after the other or all together in turns; `clock` is in seconds.
+    """Follows the cases of each target, which come one after the other or all together in turns; `clock` is in seconds.
 
     A measurement may go on for as long as its interval takes, so what the stop rules promise is corrected by what the
     cases that worked really took. One that failed says nothing about the others.
@@ -37,20 +37,20 @@ class Pace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began_s = clock()
-        self._courses: defaultdict[Lane, _Course] = defaultdict(lambda: _Course(clock()))
+        self._courses: defaultdict[str, _Course] = defaultdict(lambda: _Course(clock()))
 
     def add(self, cases: Sequence[Case]) -> None:
         """These are to come."""
         for case in cases:
-            self._courses[lane(case)].open_s += _expected_s(case)
+            self._courses[case.target].open_s += _expected_s(case)
 
     def begun(self, case: Case) -> None:
         """This one is being carried out."""
-        self._courses[lane(case)].begun_s[case.outcome_id] = _expected_s(case)
+        self._courses[case.target].begun_s[case.outcome_id] = _expected_s(case)
 
     def finished(self, case: Case, *, worked: bool) -> None:
         """This one has ended."""
-        course, now = self._courses[lane(case)], self._clock()
+        course, now = self._courses[case.target], self._clock()
         course.open_s -= _expected_s(case)
         course.begun_s.pop(case.outcome_id, None)
         if worked:
@@ -59,7 +59,7 @@ class Pace:
         course.since_s = now
 
     def seconds_left(self) -> float:
-        """Until the last lane is empty; what takes longer than it should counts as nearly done."""
+        """Until the last target is done; what takes longer than it should counts as nearly done."""
         return max((self._left(course) for course in self._courses.values()), default=0.0)
 
     def seconds_left_at(self, share: float) -> float | None:
@@ -72,7 +72,7 @@ class Pace:
         return max(0.0, usual * course.open_s - begun_s)
 
     def _usual(self, course: _Course) -> float:
-        """The pace of this lane, or of the others as long as it has none of its own."""
+        """The pace of this target, or of the others as long as it has none of its own."""
         if course.pace is not None:
             return course.pace
         known = [one.pace for one in self._courses.values() if one.pace is not None]

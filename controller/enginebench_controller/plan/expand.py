@@ -52,7 +52,7 @@ Bind = Callable[[str, int], BoundModel]
 
 @dataclass(frozen=True)
 class Case:
-    """One configuration of one model version on one engine of one target; `resources` are what it occupies there.
+    """One configuration of one model version on one engine of one target; `resources` are what computes there.
 
     Those whose `turns` have the same name take turns; "" for none. `outcome_id` is what the measurement or profile will
     be called that comes of it: each case has its own, and equal ones differ in it only.
@@ -325,14 +325,6 @@ def _is_of_type(text: str, kind: str) -> bool:
 OVERHEAD_NS = 2_000_000_000
 """A guess at reading, compiling and teardown of one process, which differ from model to model."""
 
-Lane = tuple[str, tuple[str, ...]]
-"""A target and the resources there that a case occupies: those of a lane follow each other, lanes run side by side."""
-
-
-def lane(case: Case) -> Lane:
-    """The lane a case is in."""
-    return case.target, case.resources
-
 
 def expected_ns(rule: StopRule) -> int:
     """The estimate for one measurement of all its processes, where nothing keeps it from ending as soon as it may."""
@@ -345,10 +337,10 @@ def longest_ns(rule: StopRule) -> int:
 
 
 def expected_range_ns(cases: Iterable[Case]) -> tuple[int, int]:
-    """The estimate for all cases: the time of the longest lane when all end as soon, and as late, as they may."""
-    soonest: defaultdict[Lane, int] = defaultdict(int)
-    latest: defaultdict[Lane, int] = defaultdict(int)
+    """The estimate for all cases: the time of the busiest target when all end as soon, and as late, as they may."""
+    soonest: defaultdict[str, int] = defaultdict(int)
+    latest: defaultdict[str, int] = defaultdict(int)
     for case in cases:
-        soonest[lane(case)] += expected_ns(case.configuration.stop)
-        latest[lane(case)] += longest_ns(case.configuration.stop)
+        soonest[case.target] += expected_ns(case.configuration.stop)
+        latest[case.target] += longest_ns(case.configuration.stop)
     return max(soonest.values(), default=0), max(latest.values(), default=0)

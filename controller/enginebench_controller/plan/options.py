@@ -74,8 +74,15 @@ _ALL = (
         "targets",
         OptionGroup.WHERE,
         "A,B,…",
-        r"Targets by name or HOST:PORT. \[default: an agent on this machine]",
+        r"Targets by name, label:KEY=VALUE,… or HOST:PORT. \[default: an agent on this machine]",
         OptionForm.LIST,
+    ),
+    PlanOption(
+        "executor",
+        "executor",
+        OptionGroup.WHERE,
+        "dask://HOST:PORT",
+        "Instead of targets, the machines of a Dask cluster: each group of what is compared on one of them.",
     ),
     PlanOption(
         "device",

@@ -216,6 +216,8 @@ class Plan(BaseModel):
     engines: Names = ("all",)
     targets: tuple[str, ...] = ()
     """Names of targets; empty for a local agent that lives as long as the benchmark."""
+    executor: str | None = None
+    """What else has machines to measure on: a scheduler of Dask, as dask://HOST:PORT."""
     devices: tuple[str, ...] = ()
     """Devices by the engines' names; empty for each engine's CPU, or else its first device."""
     batch: tuple[Count, ...] = (1,)
@@ -332,9 +334,14 @@ def make_plan(fields: Mapping[str, Any], origin: str) -> Plan:
     `origin` says where the fields came from: a document, or the command whose options they are.
     """
     try:
-        return Plan.model_validate(dict(fields))
+        plan = Plan.model_validate(dict(fields))
     except ValidationError as error:
         raise InputError("\n".join(_sentence(origin, problem) for problem in error.errors())) from None
+    if plan.executor and plan.targets:
+        raise InputError("an executor brings the machines that it measures on: leave the targets out, or the executor")
+    if plan.executor and plan.gate:
+        raise InputError("a gate asks after each round whether it knows enough: measure it on a target, not elsewhere")
+    return plan
 
 
 def read_plan(path: Path) -> Plan:

@@ -30,7 +30,14 @@ from enginebench_controller.records.configuration import Configuration
 from enginebench_controller.records.measurement import Grounds, Interval, LatencySummary, OutputCheck, Percentile
 from enginebench_controller.records.model import Derivation, ModelFile
 from enginebench_controller.records.run import Afterwards, Block, Bystanders, Effective, Failure, Phase, Process
-from enginebench_controller.records.target import AvailableEngine, Engine, HostFacts, ListedEngine, UnavailableEngine
+from enginebench_controller.records.target import (
+    AvailableEngine,
+    Engine,
+    HostFacts,
+    ListedEngine,
+    Reservation,
+    UnavailableEngine,
+)
 from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
 
 
@@ -170,6 +177,7 @@ OUTPUT_CHECK: Final = JsonForm(lambda: TypeAdapter(OutputCheck | None))
 PERCENTILES: Final = JsonForm(lambda: TypeAdapter(tuple[Percentile, ...]))
 PHASES: Final = JsonForm(lambda: TypeAdapter(tuple[Phase, ...]))
 PROCESSES: Final = JsonForm(lambda: TypeAdapter(tuple[Process, ...]))
+RESERVATION: Final = JsonForm(lambda: TypeAdapter(Reservation | None))
 
 
 def finite(data: Any) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from enginebench_controller.records.run import EngineRef
+from enginebench_proto.agreed.durations import duration_words
 
 
 class PeakKind(StrEnum):
@@ -60,11 +61,71 @@ LOCAL_TARGET = "local"
 
 @dataclass(frozen=True)
 class Target:
-    """A machine that runs an agent; `address` is "host:port", or "tls://host:port" on loopback by mutual TLS."""
+    """A machine that runs an agent; `address` is "host:port", or "tls://host:port" on loopback by mutual TLS.
+
+    `labels` are what a person says of it, such as {"site": "lab2"}.
+    """
 
     name: str
     address: str
     added_at_unix_ns: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+NOISY_SHARE = 0.5
+NOISY_SPREAD = 0.25
+FEWEST_FOR_NOISE = 3
+NOISE_AGE_NS = 24 * 3600 * 10**9
+"""Older measurements say nothing of how noisy a target is: so one that was left out for it is tried again."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How disturbed a target was when it measured, over `measurements` of the last day.
+
+    `disturbed` is the share of their blocks that others disturbed, None where no machine told; `spread` the median of
+    how far apart, as a ratio less 1, fresh processes of one and the same configuration were: A against A.
+    """
+
+    target: str
+    measurements: int
+    disturbed: float | None = None
+    spread: float | None = None
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether it is to be left out where others can measure as well."""
+        known = self.measurements >= FEWEST_FOR_NOISE
+        return known and ((self.disturbed or 0) > NOISY_SHARE or (self.spread or 0) > NOISY_SPREAD)
+
+    @property
+    def sentence(self) -> str:
+        """What was seen, for a person."""
+        told = [] if self.disturbed is None else [f"{self.disturbed:.0%} of its blocks disturbed"]
+        told += [] if self.spread is None else [f"the same thing up to {self.spread:.0%} apart between processes"]
+        return f"{', '.join(told) or 'nothing known'} in {self.measurements} measurements of the last day"
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """That a target is there for one name alone, and for how long still as it was told.
+
+    `holder` is the name on a certificate; None for who calls in plain text, from the target itself or by SSH.
+    """
+
+    holder: str | None
+    left_ns: int
+    reason: str = ""
+    is_yours: bool = False
+
+    @property
+    def words(self) -> str:
+        """By whom, for how long and why: "by 'ann' for 2 h (new firmware)"."""
+        who = "you" if self.is_yours else repr(self.holder)
+        if self.holder is None:  # all who call in plain text are one
+            who = "you, or somebody else without a certificate," if self.is_yours else "somebody on that machine"
+        why = f" ({self.reason})" if self.reason else ""
+        return f"by {who} for {duration_words(self.left_ns / 1e9)}{why}"
 
 
 @dataclass(frozen=True)
@@ -150,7 +211,7 @@ class FileFormat:
 
 @dataclass(frozen=True)
 class Device:
-    """What an engine can run on; devices that share `resources` cannot be measured at the same time."""
+    """What an engine can run on; `resources` are what computes, such as "cpu"."""
 
     name: str
     full_name: str = ""

@@ -19,8 +19,9 @@ from enginebench_controller.plan.plan import Plan, make_plan, parse_duration_ns
 from enginebench_controller.plan.turns import Interleave, in_turns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, TargetSnapshot
 from enginebench_controller.runs import execution
-from enginebench_controller.runs.execution import Enough
-from enginebench_controller.runs.grounds import keeper
+from enginebench_controller.runs.cluster.carrying import Cluster, open_cluster
+from enginebench_controller.runs.execution import Elsewhere, Enough
+from enginebench_controller.runs.keeping import keeper
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn
 from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, once_listed, open_session
@@ -54,13 +55,18 @@ def order_again(benchmark: Benchmark, *, trusted: bool = False) -> BenchmarkOrde
 async def run_benchmark(home: Home, order: BenchmarkOrder, announce: Announce) -> Benchmark:
     """Plan, run and store a benchmark; returns it once every outcome is in the store.
 
-    Raises `PlanError` or `ModelError` before anything runs, `UnreachableError` when a target does not answer at the
-    start. Targets lost on the way are typed failures of their own measurements.
+    Raises `PlanError` or `ModelError` before anything runs, `UnreachableError` when a target or a scheduler does not
+    answer at the start. Targets lost on the way are typed failures of their own measurements.
     """
     binder = Binder(home, order.plan, order.digests)
     engines = names_of(order.plan)
     await once_listed(home, order.plan.targets, engines, binder.resolve, _models(order.plan))
     trusted = tuple(binder.digests.values()) if order.trusted else ()
+    if order.plan.executor is not None:
+        async with open_cluster(home, order.plan.executor, engines=engines, trusted_models=trusted) as cluster:
+            return await run_in_session(
+                home, order, TargetSession({}, cluster.snapshots), binder, announce, None, cluster
+            )
     async with open_session(home, order.plan.targets, engines=engines, trusted_models=trusted) as session:
         return await run_in_session(home, order, session, binder, announce)
 
@@ -72,12 +78,14 @@ async def run_in_session(
     binder: Binder,
     announce: Announce,
     enough: Enough | None = None,
+    cluster: Cluster | None = None,
 ) -> Benchmark:
     """As `run_benchmark`, over connections that are open and models that may be bound already.
 
-    `enough` may end the rounds of what is interleaved early.
+    `enough` may end the rounds of what is interleaved early. On a `cluster`, whose machines are those of the session,
+    it is the cluster that carries out.
     """
-    expansion = await in_thread(_expand, home, order.plan, session.snapshots, binder)
+    expansion = await in_thread(_expand, home, order.plan, cluster.kinds if cluster else session.snapshots, binder)
     if not expansion.cases:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
     benchmark = _new_benchmark(order, binder.digests, expansion)
@@ -90,7 +98,7 @@ async def run_in_session(
             raise
         reporter = announce(expansion, benchmark.id)
         bench = _bench(home, session, reporter, pending, order.send_on)
-        await _execute(home, claim, bench, pending.undertakings(), enough)
+        await _execute(home, claim, bench, pending.undertakings(), enough, cluster.measure if cluster else None)
     return benchmark
 
 
@@ -99,6 +107,11 @@ async def plan_only(home: Home, order: BenchmarkOrder) -> Expansion:
     binder = Binder(home, order.plan, order.digests)
     await once_listed(home, order.plan.targets, names_of(order.plan), binder.resolve, _models(order.plan))
     async with contextlib.AsyncExitStack() as stack:
+        if order.plan.executor is not None:
+            cluster = await stack.enter_async_context(
+                open_cluster(home, order.plan.executor, engines=names_of(order.plan))
+            )
+            return await in_thread(_expand, home, order.plan, cluster.kinds, binder)
         snapshots = await asyncio.to_thread(_last_words_of_this_machine, home, order.plan)
         if snapshots is None:
             snapshots = (await stack.enter_async_context(open_session(home, order.plan.targets))).snapshots
@@ -165,6 +178,7 @@ def _pending(benchmark: Benchmark, cases: Sequence[Case], plan: Plan) -> Pending
         in_random_order(cases, seed),
         interleave,
         wait_quiet_ns=parse_duration_ns(plan.wait_quiet),
+        executor=plan.executor,
     )
 
 
@@ -180,11 +194,16 @@ def _bench(home: Home, session: TargetSession, reporter: Reporter, pending: Pend
 
 
 async def _execute(
-    home: Home, claim: Claim, bench: Bench, undertakings: Sequence[Undertaking], enough: Enough | None
+    home: Home,
+    claim: Claim,
+    bench: Bench,
+    undertakings: Sequence[Undertaking],
+    enough: Enough | None,
+    elsewhere: Elsewhere | None,
 ) -> None:
     pending = claim.pending
     try:
-        await execution.execute(bench, undertakings, pending.id, keeper(home), pending.interleave, enough)
+        await execution.execute(bench, undertakings, pending.id, keeper(home), pending.interleave, enough, elsewhere)
     except BaseExceptionGroup as group:
         # Not `except*`: before Python 3.11.4 that wraps what is raised within it once more.
         errors, others = group.split(EnginebenchError)

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -63,7 +63,7 @@ CANCELLED = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before t
 
 @dataclass(frozen=True)
 class Group:
-    """Cases of one device that are carried out together: a single one, or several in turns."""
+    """Cases that are carried out together: a single one, or several in turns."""
 
     name: str
     members: tuple[Undertaking, ...]
@@ -81,6 +81,10 @@ class Group:
         return self.members[0].case
 
 
+Elsewhere = Callable[[Bench, Group, Sequence[SampleFile]], Awaitable[None]]
+"""What carries every process of a group's members out as `measure` does, on machines that are its own to keep apart."""
+
+
 async def execute(
     bench: Bench,
     undertakings: Sequence[Undertaking],
@@ -88,15 +92,17 @@ async def execute(
     keep: Keep,
     interleave: Interleave | None = None,
     enough: Enough | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> None:
-    """Carry out all cases, those of a device in this order, and hand each outcome to `keep`.
+    """Carry out all cases, those of a target in this order, and hand each outcome to `keep`.
 
     A failed case stops no other. When cancelled, running children are ended and their typed outcome is kept too. Cases
-    that take turns are in memory at the same time, and `enough` may end their rounds early.
+    that take turns are in memory at the same time, and `enough` may end their rounds early. With `elsewhere`, that does
+    what `measure` does, of all groups at once.
     """
     async with asyncio.TaskGroup() as tasks:
         for group in groups_of(undertakings, benchmark_id, interleave, enough):
-            tasks.create_task(_carry_out(bench, group, benchmark_id, keep))
+            tasks.create_task(_carry_out(bench, group, benchmark_id, keep, elsewhere))
 
 
 async def run_once(bench: Bench, case: Case, run_id: str, kind: run_pb2.RunKind) -> run_pb2.RunResult:
@@ -135,15 +141,6 @@ def _turns_of(case: Case, interleave: Interleave) -> object:
     if interleave.of_device:
         return case.target, case.resources
     return case.turns and (case.target, case.resources, case.turns)
-
-
-@contextlib.asynccontextmanager
-async def device(bench: Bench, case: Case) -> AsyncIterator[None]:
-    """Keep the other cases of this command off the device of a case."""
-    async with contextlib.AsyncExitStack() as held:
-        for resource in sorted(case.resources):
-            await held.enter_async_context(bench.lock(case.target, resource))
-        yield
 
 
 async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> None:
@@ -225,13 +222,16 @@ async def settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequenc
     await uninterrupted(_settle(bench, group, benchmark_id, samples, keep))
 
 
-async def _carry_out(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
+async def _carry_out(
+    bench: Bench, group: Group, benchmark_id: str, keep: Keep, elsewhere: Elsewhere | None = None
+) -> None:
     with contextlib.ExitStack() as files:
         samples: list[SampleFile] = []
         try:
-            async with device(bench, group.case):
+            # Not only its agent has one at a time: the order is ours.
+            async with bench.lock(group.case.target) if elsewhere is None else contextlib.nullcontext():
                 samples += [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
-                await measure(bench, group, samples)
+                await (elsewhere or measure)(bench, group, samples)
                 # Still under the lock: statistics and storing would disturb the next case of the same machine.
                 await settle(bench, group, benchmark_id, samples, keep)
                 if bench.send_on is not None:

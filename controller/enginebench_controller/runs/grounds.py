@@ -1,8 +1,8 @@
 """What a measurement is judged by, worked out before it is stored: while its model and its target are at hand."""
 
-import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -19,18 +19,16 @@ from enginebench_controller.home import Home
 from enginebench_controller.models.inputs.binding import given_shapes
 from enginebench_controller.records import (
     IMPOSED_SPARSITY,
-    BlockSamples,
     Ceiling,
     Configuration,
     Grounds,
     Measurement,
     ModelVersion,
     OutputNoise,
+    Peak,
     TargetSnapshot,
 )
-from enginebench_controller.runs.undertaking import Keep
 from enginebench_controller.verdicts.output_check import check_outputs, works
-from enginebench_proto.agreed import logs
 from enginebench_proto.agreed.words import PROCESSOR
 
 _log = logging.getLogger(__name__)
@@ -50,6 +48,9 @@ class Judging:
         self._random: dict[str, tuple[str, ...] | None] = {}
         self._noise: dict[object, tuple[OutputNoise, ...] | str] = {}
         self._earlier: dict[str, dict[tuple[object, object], Measurement]] = {}
+        self._targets: dict[str, dict[str, TargetSnapshot]] = {}
+        self._models: dict[str, ModelVersion] = {}
+        self._peaks: dict[str, list[Peak]] | None = None
         self._lock = Lock()
 
     def with_grounds(self, measurement: Measurement) -> Measurement:
@@ -68,11 +69,10 @@ class Judging:
                 return measurement
 
     def _judged(self, measurement: Measurement) -> Measurement:
-        snapshots = self._home.store.benchmark_snapshots(measurement.benchmark_id)
-        target = next((one for one in snapshots if one.target == measurement.target), None)
+        target = self._target(measurement)
         emulation = target.host.emulation if target else None
         measurement = replace(measurement, grounds=Grounds(emulation=emulation))
-        model = next((one for one in self._home.store.models() if one.digest == measurement.model_digest), None)
+        model = self._model(measurement)
         if model is None:
             return measurement
         path = self._home.library.main_path(model)
@@ -80,6 +80,18 @@ class Judging:
         most = None if target is None or emulation else self._ceiling(measurement, path, target)
         known = Grounds(ceiling=most, random_operators=self._random_operators(model, path), emulation=emulation)
         return self._with_noise(replace(measurement, grounds=known), path)
+
+    def _target(self, measurement: Measurement) -> TargetSnapshot | None:
+        """What the target said of itself before the benchmark began."""
+        named = measurement.benchmark_id
+        if named not in self._targets:
+            self._targets = {named: {one.target: one for one in self._home.store.benchmark_snapshots(named)}}
+        return self._targets[named].get(measurement.target)
+
+    def _model(self, measurement: Measurement) -> ModelVersion | None:
+        if measurement.model_digest not in self._models:
+            self._models = {one.digest: one for one in self._home.store.models()}
+        return self._models.get(measurement.model_digest)
 
     def _random_operators(self, model: ModelVersion, path: Path) -> tuple[str, ...] | None:
         if model.digest not in self._random:
@@ -105,8 +117,11 @@ class Judging:
         known, asked = roof_precision(precision), measurement.configuration
         if known is None:
             return None
-        peaks = self._home.store.peaks(measurement.target)
-        return roofs_of(peaks, measurement.engine, asked.device, asked.cores, known)
+        if self._peaks is None:
+            self._peaks = defaultdict(list)
+            for one in self._home.store.peaks():
+                self._peaks[one.target].append(one)
+        return roofs_of(self._peaks[measurement.target], measurement.engine, asked.device, asked.cores, known)
 
     def _work(self, measurement: Measurement, path: Path) -> tuple[float, bool]:
         """The fewest operations of an inference, and whether some of its products may be of integers."""
@@ -128,7 +143,7 @@ class Judging:
         """
         if not measurement.captured_outputs or path.suffix != ".onnx":
             return measurement
-        models = self._home.store.models()
+        models = tuple(self._models.values())
         key, (group, label) = measurement.benchmark_id, works(measurement, models)
         if key not in self._earlier:
             self._earlier = {key: {}}
@@ -156,21 +171,6 @@ class Judging:
             except ModelError as error:
                 self._noise[key] = str(error)
         return self._noise[key]
-
-
-def keeper(home: Home) -> Keep:
-    """What puts measurements into the store of a home."""
-
-    judging = Judging(home)
-
-    async def keep(measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
-        measurement = await asyncio.to_thread(judging.with_grounds, measurement)
-        await asyncio.to_thread(home.store.add_measurement, measurement, samples)
-        failure = measurement.failure.kind if measurement.failure else "none"
-        words = logs.told(id=measurement.id, target=measurement.target, status=measurement.status, failure=failure)
-        _log.info("measurement stored", extra=words)
-
-    return keep
 
 
 def _order(path: Path, asked: Configuration, folder: Path) -> NoiseOrder:

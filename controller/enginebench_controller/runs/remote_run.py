@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -72,8 +72,8 @@ class Bench:
     remembered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
-    def lock(self, target: str, thing: str) -> asyncio.Lock:
-        """The lock that guards a device's resource or a file on one target."""
+    def lock(self, target: str, thing: str = "") -> asyncio.Lock:
+        """The lock that guards a target, or a file there."""
         return self._locks[target, thing]
 
 
@@ -83,7 +83,7 @@ async def upload(bench: Bench, case: Case) -> None:
     This and all the others here raise `UnreachableError` when the target is gone for good, and `AgentError` when it
     refuses.
     """
-    for file, path in _files(bench, case):
+    for file, path in files_of(bench, case):
         async with bench.lock(case.target, file.sha256):
             await _bring(bench, case, file, path)
 
@@ -136,6 +136,8 @@ async def follow(bench: Bench, case: Case, run_id: str, process: int = 0) -> Non
                 phase = _queued(event.state.runs_before)
             elif event.HasField("unquiet"):
                 phase = _waiting(event.unquiet)
+            elif event.HasField("kept_out_by"):
+                phase = f"waits, as the target is reserved {wire.from_reservation(event.kept_out_by).words}"
             bench.reporter.running(case, process, phase, event.progress.elapsed_ns, event.progress.expected_ns)
             finished = event.state.state == run_pb2.RUN_STATE_FINISHED
 
@@ -151,18 +153,22 @@ async def fetch(
 ) -> run_pb2.RunResult:
     """The result of a finished run; its blocks go to `samples`, as those of this process."""
 
-    async def whole() -> run_pb2.RunResult:
-        result = run_pb2.RunResult()
-        if samples is not None:
-            samples.begin(process)
-        async for part in bench.clients[case.target].result(run_id):
-            if part.HasField("result"):
-                result = part.result
-            elif samples is not None:
-                _add(samples, part, process)
-        return result
+    return await _persist(lambda: received(bench.clients[case.target].result(run_id), process, samples))
 
-    return await _persist(whole)
+
+async def received(
+    parts: AsyncIterable[run_pb2.ResultPart], process: int = 0, samples: SampleFile | None = None
+) -> run_pb2.RunResult:
+    """The result that comes in parts; its blocks go to `samples`, as those of this process."""
+    result = run_pb2.RunResult()
+    if samples is not None:
+        samples.begin(process)
+    async for part in parts:
+        if part.HasField("result"):
+            result = part.result
+        elif samples is not None:
+            _add(samples, part, process)
+    return result
 
 
 async def cancel(bench: Bench, case: Case, run_id: str) -> None:
@@ -214,7 +220,8 @@ def _waiting(unquiet: run_pb2.Unquiet) -> str:
     return "waiting for quiet" if use is None else waiting_for(use, unquiet.at_most_ns)
 
 
-def _files(bench: Bench, case: Case) -> Iterator[tuple[ModelFile | InputFile, Path]]:
+def files_of(bench: Bench, case: Case) -> Iterator[tuple[ModelFile | InputFile, Path]]:
+    """What a case needs on its target, and where it lies here: the model's files, and those of a given input set."""
     yield from zip(case.model.files, bench.file_paths(case.model), strict=True)
     for item in case.configuration.input_set.items:
         yield from ((file, case.input_paths[file.sha256]) for file in item)

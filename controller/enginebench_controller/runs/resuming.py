@@ -10,8 +10,9 @@ from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Expansion
 from enginebench_controller.records import Failure, FailureKind
 from enginebench_controller.runs import remote_run
-from enginebench_controller.runs.execution import Enough, Group, groups_of, measure, settle, whole_rounds
-from enginebench_controller.runs.grounds import keeper
+from enginebench_controller.runs.cluster.carrying import open_cluster
+from enginebench_controller.runs.execution import Elsewhere, Enough, Group, groups_of, measure, settle, whole_rounds
+from enginebench_controller.runs.keeping import keeper
 from enginebench_controller.runs.profiling import Passes
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
 from enginebench_controller.runs.sample_file import SampleFile
@@ -87,15 +88,37 @@ async def collect(
 async def _collect_measurements(
     home: Home, bench: Bench, pending: Pending, cases: Sequence[Undertaking], states: States, wish: ResumeOrder
 ) -> None:
-    enough = wish.enough_of(pending.id)
+    enough, keep = wish.enough_of(pending.id), keeper(home)
     for group in groups_of(
         cases, pending.id, pending.interleave, enough
     ):  # of all cases, so that they have their names again
         if group.case.target in bench.clients and not _is_left(group.members, states, wish):
-            await _take_up_group(bench, group, pending.id, keeper(home), wish)
+            await _take_up_group(bench, group, pending.id, keep, wish)
 
 
-async def _take_up_group(bench: Bench, group: Group, benchmark_id: str, keep: Keep, wish: ResumeOrder) -> None:
+async def _end_elsewhere(
+    home: Home, pending: Pending, cases: Sequence[Undertaking], wish: ResumeOrder, reporter: Reporter
+) -> None:
+    """Settle what a cluster was to carry out: its tasks ended with their command, and nothing of them is kept there.
+
+    Raises as `open_cluster` does where it is to be finished.
+    """
+    bench = Bench(
+        {}, home.library.file_paths, home.path, reporter, pending.timeout_ns, wait_quiet_ns=pending.wait_quiet_ns
+    )
+    async with contextlib.AsyncExitStack() as stack:
+        elsewhere = None
+        if wish.finish and pending.executor:
+            trusted = [one.case.model.digest for one in cases] if wish.trusted else []
+            cluster = open_cluster(home, pending.executor, trusted_models=trusted)
+            elsewhere = (await stack.enter_async_context(cluster)).measure
+        for group in groups_of(cases, pending.id, pending.interleave):
+            await _take_up_group(bench, group, pending.id, keeper(home), wish, elsewhere)
+
+
+async def _take_up_group(
+    bench: Bench, group: Group, benchmark_id: str, keep: Keep, wish: ResumeOrder, elsewhere: Elsewhere | None = None
+) -> None:
     with contextlib.ExitStack() as files:
         samples = [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
         for member, file in zip(group.members, samples, strict=True):
@@ -104,7 +127,7 @@ async def _take_up_group(bench: Bench, group: Group, benchmark_id: str, keep: Ke
         if group.enough is not None:
             whole_rounds(group, samples)
         if wish.finish:
-            await measure(bench, group, samples)
+            await (elsewhere or measure)(bench, group, samples)
         for member in group.members:
             if member.goes_on and not member.results:
                 member.failure = INTERRUPTED
@@ -223,7 +246,12 @@ async def _take_up(home: Home, claim: Claim, wish: ResumeOrder, announce: Announ
     reporter = announce(Expansion(tuple(one.case for one in new), ()), None if pending.passes else pending.id)
     trusted = [one.case.model.digest for one in new] if wish.trusted else []
     late, reasons = 0, []
-    for target in filter(wish.includes, _targets(cases)):
+    if pending.executor is not None and not wish.targets:
+        try:
+            await _end_elsewhere(home, pending, cases, wish, reporter)
+        except (UnreachableError, AgentError, InputError) as error:
+            reasons.append(str(error))
+    for target in filter(wish.includes, _targets(pending, cases)):
         try:
             async with open_client(home, target, trusted_models=trusted) as client:
                 late += await collect(home, client, pending, cases, wish, reporter)
@@ -251,7 +279,7 @@ async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
     cases = undertakings_of(pending, home.store.stored_ids)
     states: Counter[bool] = Counter()
     reasons = []
-    for target in filter(wish.includes, _targets(cases)):
+    for target in filter(wish.includes, _targets(pending, cases)):
         try:
             async with open_client(home, target) as client:
                 known = await known_runs(client, [one for one in cases if one.case.target == target])
@@ -262,5 +290,6 @@ async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
     return Waiting(pending.id, pending.name, missing, states[True], states[False], tuple(reasons))
 
 
-def _targets(cases: Sequence[Undertaking]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.case.target for one in cases))
+def _targets(pending: Pending, cases: Sequence[Undertaking]) -> tuple[str, ...]:
+    """Where runs of a plan may be: of a cluster's nowhere."""
+    return () if pending.executor else tuple(dict.fromkeys(one.case.target for one in cases))

@@ -147,7 +147,8 @@ def _to_file(cases: Any, plain: SerializerFunctionWrapHandler) -> list[dict[str,
 class Pending:
     """The cases of a command in the order they are carried out in; `passes` is there where they are per-layer passes.
 
-    `id` is that of the benchmark, or what the passes have in common.
+    `id` is that of the benchmark, or what the passes have in common, and `executor` the cluster that carries them out,
+    where one does.
     """
 
     id: str
@@ -157,6 +158,7 @@ class Pending:
     interleave: Interleave | None = None
     passes: PassOrder | None = None
     wait_quiet_ns: int = 0
+    executor: str | None = None
     form: Literal[1] = 1
 
     @property

@@ -93,6 +93,12 @@ class MeasurementStore(StoreFile):
         with self._writing() as connection:
             return insert_measurement(connection, measurement, samples)
 
+    def add_measurements(self, together: Iterable[tuple[Measurement, Iterable[BlockSamples]]]) -> None:
+        """Keep measurements with their raw samples as `add_measurement` does, all or none."""
+        with self._writing() as connection:
+            for measurement, samples in together:
+                insert_measurement(connection, measurement, samples)
+
     def measurements(self, benchmark_id: str, *, with_blocks: bool = True) -> tuple[Measurement, ...]:
         """Return the measurements of a benchmark in the order they were stored, their blocks only where wanted."""
         with self._reading() as connection:

@@ -238,12 +238,17 @@ def _from_calibration_columns(row: Row) -> MeasuringCost | None:
 
 def to_target_row(target: Target) -> Row:
     """Give the row of `targets`."""
-    return {"name": target.name, "address": target.address, "added_at_unix_ns": target.added_at_unix_ns}
+    return {
+        "name": target.name,
+        "address": target.address,
+        "added_at_unix_ns": target.added_at_unix_ns,
+        "labels": to_json(dict(target.labels)),
+    }
 
 
 def from_target_row(row: Row) -> Target:
     """Read a row of `targets`."""
-    return Target(row["name"], row["address"], row["added_at_unix_ns"])
+    return Target(row["name"], row["address"], row["added_at_unix_ns"], json.loads(row["labels"]))
 
 
 def to_snapshot_row(snapshot: TargetSnapshot) -> Row:

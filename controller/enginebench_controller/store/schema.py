@@ -379,10 +379,12 @@ BOARDS = Migration(
     ),
 )
 
+LABELS = Migration("labels of targets", ("ALTER TABLE targets ADD COLUMN labels JSON DEFAULT '{}'",))
+
 FIRST_VERSION = 6
 """What a file says of itself after the first step. Before it were five versions that no release had."""
 
-MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES), BY_KIND, SEARCHES, BOARDS)
+MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES), BY_KIND, SEARCHES, BOARDS, LABELS)
 """Step n of this list takes a file to schema version FIRST_VERSION - 1 + n. What was released is never changed."""
 
 _JOURNAL = """

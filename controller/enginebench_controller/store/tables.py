@@ -65,6 +65,7 @@ MEASURED = (
         name: its name
         address: where its agent answers: HOST:PORT, tls://HOST:PORT or ssh://USER@HOST
         added_at_unix_ns: when it was added, in ns since 1970
+        labels: what a person says of it, by key, such as {"site": "lab2"}
         """,
     ),
     table("snapshots", "what a target said of itself last", _SNAPSHOT),

@@ -1,20 +1,34 @@
 """Targets, what they said of themselves, and their peaks: each calibration is kept, the last of each counts."""
 
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from typing import NoReturn
 
 import duckdb
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate, Target, TargetSnapshot
+from enginebench_controller.records import EngineRef, Noise, Peak, PeakKind, Rate, Target, TargetSnapshot
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.rows import from_snapshot_row, from_target_row, to_snapshot_row, to_target_row
-from enginebench_controller.store.statements import Row, insert, insert_all, rows, upsert
+from enginebench_controller.store.statements import Row, insert, insert_all, rows, to_json, upsert
 
 _CALIBRATION = ("target", "engine", "environment", "engine_version", "device", "cores", "measured_at_unix_ns")
 """The columns that all peaks of one calibration have in common."""
 
 _RATE = ("median_per_s", "low_per_s", "high_per_s", "blocks", "disturbed_blocks", "disturbed")
+
+
+_NOISE = """
+    WITH recent AS (
+        SELECT measurements.id, target, process_spread FROM measurements
+        JOIN benchmarks ON benchmarks.id = benchmark_id
+        WHERE NOT imported AND started_at_unix_ns >= $1
+    ), seen AS (
+        SELECT measurement_id, count(*) AS blocks, count(*) FILTER (len(disturbances) > 0) AS disturbed
+        FROM blocks WHERE measurement_id IN (SELECT id FROM recent) GROUP BY measurement_id
+    )
+    SELECT target, count(*) AS measurements, sum(disturbed) / sum(blocks) AS disturbed, median(process_spread) AS spread
+    FROM recent LEFT JOIN seen ON measurement_id = recent.id GROUP BY target"""
 
 
 class TargetStore(StoreFile):
@@ -39,18 +53,38 @@ class TargetStore(StoreFile):
             connection.execute("DELETE FROM snapshots WHERE target = ?", [name])
             removed = connection.execute("DELETE FROM targets WHERE name = ? RETURNING name", [name]).fetchall()
         if not removed:
-            raise InputError(f"there is no target {name!r}; see `enginebench targets list`")
+            _no_target(name)
+
+    def label_targets(self, names: Iterable[str], changes: Mapping[str, str | None]) -> tuple[Target, ...]:
+        """Give these targets labels, and take away those whose value is None: all or none. Returns what they are then.
+
+        Raises `InputError` for an unknown name.
+        """
+        with self._writing() as connection:
+            known = {one.name: one for one in _targets(connection)}
+            chosen = [known[name] if name in known else _no_target(name) for name in names]
+            labelled = [replace(one, labels=_changed(one.labels, changes)) for one in chosen]
+            for one in labelled:
+                connection.execute("UPDATE targets SET labels = ? WHERE name = ?", [to_json(one.labels), one.name])
+        return tuple(labelled)
+
+    def noise(self, since_unix_ns: int) -> Mapping[str, Noise]:
+        """Return how noisy each target was that has measured since then, by its name; what was imported is left out."""
+        with self._reading() as connection:
+            found = (Noise(**row) for row in rows(connection, _NOISE, since_unix_ns))
+            return {one.target: one for one in found}
 
     def targets(self) -> tuple[Target, ...]:
         """Return the targets by name."""
         with self._reading() as connection:
-            return tuple(map(from_target_row, rows(connection, "SELECT * FROM targets ORDER BY name")))
+            return _targets(connection)
 
-    def save_snapshot(self, snapshot: TargetSnapshot) -> None:
-        """Keep what a target said of itself, in place of what it said before, but not of what it said later."""
+    def save_snapshot(self, *snapshots: TargetSnapshot) -> None:
+        """Keep what targets said of themselves, in place of what they said before, but not of what they said later."""
         newest = "WHERE excluded.seen_at_unix_ns >= snapshots.seen_at_unix_ns"
         with self._writing() as connection:
-            upsert(connection, "snapshots", "target", to_snapshot_row(snapshot), newest)
+            for one in snapshots:
+                upsert(connection, "snapshots", "target", to_snapshot_row(one), newest)
 
     def snapshots(self) -> tuple[TargetSnapshot, ...]:
         """Return what each target said last, by target."""
@@ -79,6 +113,18 @@ class TargetStore(StoreFile):
                 working_set_bytes, what"""  # noqa: S608
         with self._reading() as connection:
             return tuple(map(from_peak_row, rows(connection, query, target)))
+
+
+def _targets(connection: duckdb.DuckDBPyConnection) -> tuple[Target, ...]:
+    return tuple(map(from_target_row, rows(connection, "SELECT * FROM targets ORDER BY name")))
+
+
+def _no_target(name: str) -> NoReturn:
+    raise InputError(f"there is no target {name!r}; see `enginebench targets list`")
+
+
+def _changed(labels: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    return {key: value for key, value in {**labels, **changes}.items() if value is not None}
 
 
 def to_peak_row(peak: Peak) -> Row:

@@ -9,7 +9,7 @@ import ipaddress
 import re
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -114,7 +114,7 @@ UNIX_PREFIX = "unix:"
 """The near end of a tunnel."""
 
 
-def new_target(name: str, address: str, *, tls: bool = False) -> Target:
+def new_target(name: str, address: str, *, tls: bool = False, labels: Mapping[str, str] | None = None) -> Target:
     """A target added now, by mutual TLS also on loopback where `tls`.
 
     Raises `InputError` for a name or an address that cannot be one.
@@ -122,11 +122,11 @@ def new_target(name: str, address: str, *, tls: bool = False) -> Target:
     if name == LOCAL_TARGET or not name or not all(character.isalnum() or character in "-_." for character in name):
         raise InputError(f"{name!r} cannot name a target: use letters, digits, '-', '_' or '.', and not 'local'")
     if is_ssh(address):
-        return Target(name, SshPlace.parse(address).address, time.time_ns())
+        return Target(name, SshPlace.parse(address).address, time.time_ns(), labels or {})
     check_address(address)
     bare = host_and_port(address)
-    secured = (tls or bare != address) and _is_loopback(bare)
-    return Target(name, TLS_PREFIX + bare if secured else bare, time.time_ns())
+    secured = (tls or bare != address) and is_loopback(bare)
+    return Target(name, TLS_PREFIX + bare if secured else bare, time.time_ns(), labels or {})
 
 
 def check_address(address: str) -> None:
@@ -165,7 +165,7 @@ def refuse_unknown_host(address: str) -> None:
 
 def uses_tls(address: str) -> bool:
     """Whether a target is spoken to by mutual TLS: not through a tunnel, which has SSH for that."""
-    return address.startswith(TLS_PREFIX) or not (uses_tunnel(address) or _is_loopback(address))
+    return address.startswith(TLS_PREFIX) or not (uses_tunnel(address) or is_loopback(address))
 
 
 def uses_tunnel(address: str) -> bool:
@@ -178,7 +178,8 @@ def host_and_port(address: str) -> str:
     return address.removeprefix(TLS_PREFIX)
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Whether a HOST:PORT is this machine and no other."""
     host = address.rpartition(":")[0].strip("[]")
     with contextlib.suppress(ValueError):
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 import grpc
 
-from enginebench_controller.errors import AgentError, OldAgentError, RunUnknownError, UnreachableError
+from enginebench_controller.errors import AgentError, OldAgentError, ReservedError, RunUnknownError, UnreachableError
 from enginebench_controller.records import HostFacts, InputFile, ModelFile
 from enginebench_controller.targets.channels import open_channel, reachable
 from enginebench_controller.targets.obstacles import PASSING, START, Obstacle, find_obstacle
@@ -24,6 +24,8 @@ from enginebench_proto.v1 import (
     host_pb2,
     model_pb2,
     model_pb2_grpc,
+    reservation_pb2,
+    reservation_pb2_grpc,
     run_pb2,
     run_pb2_grpc,
 )
@@ -79,6 +81,9 @@ FIRST_CONTACT_SECONDS = 5.0
 FIRST_CONTACT_PAUSE_SECONDS = 0.3
 DISCOVERY_SECONDS = 180.0
 GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+CODE_KEY = "enginebench-error"
+"""The name of the agent's own code of an error in the trailing metadata: a status of gRPC's stands for several."""
+RESERVED = "reserved"
 STATUS_LOST = "Internal error from Core"
 """What grpc.aio says, with INTERNAL, where a message cannot be sent any more; it forgets the true status over that
 (grpc issue 36066), be it a connection that broke or a refusal. The call is tried again, and may say it then."""
@@ -99,6 +104,8 @@ class AgentClient:
         self._agent_version: str | None = None
         self.clock_behind_ns = 0
         """By how much the target's wall clock is behind this one's, where that is more than anybody's is off."""
+        self.reservation: reservation_pb2.Reservation | None = None
+        """Who had reserved the target when it was asked for its facts; None where nobody had."""
 
     async def __aenter__(self) -> Self:
         async with contextlib.AsyncExitStack() as way:
@@ -107,6 +114,7 @@ class AgentClient:
         self._agent = agent_pb2_grpc.AgentServiceStub(self._channel)
         self._models = model_pb2_grpc.ModelServiceStub(self._channel)
         self._runs = run_pb2_grpc.RunServiceStub(self._channel)
+        self._reservations = reservation_pb2_grpc.ReservationServiceStub(self._channel)
         return self
 
     async def __aexit__(
@@ -117,7 +125,9 @@ class AgentClient:
 
     async def host(self) -> Any:
         """The target's `HostFacts` but for its time of now; asked again where it is just starting."""
-        host = await self._first_answer()
+        answer = await self._first_answer()
+        self.reservation = optional(answer, "reservation")
+        host = answer.host
         self._agent_version = shown_version(host.agent_version)
         self.clock_behind_ns = _behind_ns(optional(host, "now_unix_ns"))
         host.ClearField("now_unix_ns")
@@ -128,7 +138,7 @@ class AgentClient:
         deadline = time.monotonic() + FIRST_CONTACT_SECONDS
         while True:
             try:
-                return (await self._call(self._agent.GetHost(agent_pb2.GetHostRequest(), timeout=CALL_SECONDS))).host
+                return await self._call(self._agent.GetHost(agent_pb2.GetHostRequest(), timeout=CALL_SECONDS))
             except UnreachableError as error:
                 if error.lasting or time.monotonic() >= deadline:
                     raise
@@ -214,7 +224,7 @@ class AgentClient:
         try:
             async for part in stream:
                 if part.HasField("result"):
-                    _set_right(part.result)
+                    set_right(part.result)
                 yield part
         except grpc.aio.AioRpcError as error:
             raise self._translated(error) from error
@@ -226,6 +236,16 @@ class AgentClient:
     async def runs(self) -> Sequence[run_pb2.RunSummary]:
         """The runs that the target knows: those that go on, and those whose results nobody has acknowledged."""
         return list((await self._call(self._runs.List(run_pb2.ListRequest(), timeout=CALL_SECONDS))).runs)
+
+    async def reserve(self, for_ns: int, reason: str) -> reservation_pb2.ReserveResponse:
+        """Have the target for this name alone, for so long from now on. Raises `ReservedError` where another has it."""
+        request = reservation_pb2.ReserveRequest(for_ns=for_ns, reason=reason)
+        return await self._call(self._reservations.Reserve(request, timeout=CALL_SECONDS))
+
+    async def release(self, holder: str) -> reservation_pb2.ReleaseResponse:
+        """End what `holder`, as the target tells of him, has reserved; harmless where he has nothing."""
+        request = reservation_pb2.ReleaseRequest(holder=holder)
+        return await self._call(self._reservations.Release(request, timeout=CALL_SECONDS))
 
     async def _call(self, call: Awaitable[T]) -> T:
         try:
@@ -249,7 +269,8 @@ class AgentClient:
             return self._too_old(error.details() or "")
         if error.code() == grpc.StatusCode.NOT_FOUND:
             return RunUnknownError(f"target {self.name!r}: {error.details()}")
-        return AgentError(f"target {self.name!r}: {error.details()}")
+        is_reserved = (CODE_KEY, RESERVED) in tuple(error.trailing_metadata() or ())
+        return (ReservedError if is_reserved else AgentError)(f"target {self.name!r}: {error.details()}")
 
     def _unreachable(self, obstacle: Obstacle) -> str:
         where = f"target {self.name!r} at {self.address}"
@@ -278,7 +299,7 @@ def _behind_ns(told_ns: int | None) -> int:
     return behind_ns if abs(behind_ns) > CLOCK_OFF_NS else 0
 
 
-def _set_right(result: run_pb2.RunResult) -> None:
+def set_right(result: run_pb2.RunResult) -> None:
     """Give a result the time of this machine; none where its agent was in another age and has forgotten which."""
     if result.started_at_unix_ns:
         started_ns = result.started_at_unix_ns + _behind_ns(optional(result, "sent_at_unix_ns"))

@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from enginebench_controller import wire
 from enginebench_controller.errors import InputError, UnreachableError
-from enginebench_controller.records import Target
+from enginebench_controller.records import Reservation, Target
 from enginebench_controller.targets.addresses import SshError
 from enginebench_controller.targets.channels import open_channel, reachable
 from enginebench_controller.targets.obstacles import START, Obstacle, find_obstacle
+from enginebench_controller.wire.fields import optional
+from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc
 
 _AT_ONCE = 32
 
@@ -33,6 +37,7 @@ class HealthAnswer:
     """What a target answered, and in which time.
 
     `cause` says why there is no good answer, else it is empty; `remedy` is what to do, where the cause does not say.
+    `reservation` is who has it to himself, where it says so.
     """
 
     target: Target
@@ -40,6 +45,7 @@ class HealthAnswer:
     seconds: float
     cause: str = ""
     remedy: str = START
+    reservation: Reservation | None = None
 
     @property
     def sentence(self) -> str:
@@ -67,28 +73,46 @@ def ask_health(targets: Sequence[Target], limit_s: float, tls: Path | None = Non
 def _ask(target: Target, limit_s: float, tls: Path | None) -> HealthAnswer:
     begun_s = monotonic()
     try:
-        health, obstacle = asyncio.run(_answer_through(target.address, limit_s, tls))
+        told = asyncio.run(_answer_through(target.address, limit_s, tls))
     except (InputError, SshError, UnreachableError) as error:
-        health, obstacle = Health.UNREACHABLE, Obstacle(str(error), "")
+        told = Obstacle(str(error), "")
     seconds = monotonic() - begun_s
-    if obstacle is None:
-        return HealthAnswer(target, health, seconds)
-    return HealthAnswer(target, health, seconds, obstacle.cause, obstacle.remedy)
+    if isinstance(told, Obstacle):
+        return HealthAnswer(target, Health.UNREACHABLE, seconds, told.cause, told.remedy)
+    return HealthAnswer(target, told.health, seconds, reservation=told.reservation)
 
 
-async def _answer_through(address: str, limit_s: float, tls: Path | None) -> tuple[Health, Obstacle | None]:
+@dataclass(frozen=True)
+class _Told:
+    """What an agent says of itself."""
+
+    health: Health
+    reservation: Reservation | None
+
+
+async def _answer_through(address: str, limit_s: float, tls: Path | None) -> _Told | Obstacle:
     async with reachable(address, limit_s) as endpoint:
         return _answer(endpoint, limit_s, tls)  # may block: the loop, like the thread, is this one target's
 
 
-def _answer(address: str, limit_s: float, tls: Path | None) -> tuple[Health, Obstacle | None]:
+def _answer(address: str, limit_s: float, tls: Path | None) -> _Told | Obstacle:
     with open_channel(grpc, address, tls) as channel:
+        # Asked at once, so that both together take no longer than one.
+        facts = agent_pb2_grpc.AgentServiceStub(channel).GetHost.future(agent_pb2.GetHostRequest(), timeout=limit_s)
         try:
             response = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=limit_s)
         except grpc.RpcError as error:
-            return Health.UNREACHABLE, _obstacle(error, address, limit_s)
-    is_serving = response.status == health_pb2.HealthCheckResponse.SERVING
-    return (Health.SERVING if is_serving else Health.NOT_SERVING), None
+            return _obstacle(error, address, limit_s)
+        is_serving = response.status == health_pb2.HealthCheckResponse.SERVING
+        return _Told(Health.SERVING if is_serving else Health.NOT_SERVING, _reservation(facts))
+
+
+def _reservation(facts: Any) -> Reservation | None:
+    try:
+        found = optional(facts.result(), "reservation")
+    except (grpc.RpcError, grpc.FutureCancelledError):  # of a server that has health alone
+        return None
+    return None if found is None else wire.from_reservation(found)
 
 
 def _obstacle(error: grpc.RpcError, address: str, limit_s: float) -> Obstacle:

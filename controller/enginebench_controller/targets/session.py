@@ -17,7 +17,7 @@ from enginebench_controller import wire
 from enginebench_controller.errors import EnginebenchError, InputError, UnknownFormatError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
-from enginebench_controller.records import LOCAL_TARGET, Peak, Target, TargetSnapshot
+from enginebench_controller.records import LOCAL_TARGET, Peak, Reservation, Target, TargetSnapshot
 from enginebench_controller.targets.addresses import check_address
 from enginebench_controller.targets.client import AgentClient, clock_sentence, skew_sentence
 from enginebench_proto.agreed.durable import make_private_folder
@@ -27,6 +27,8 @@ from enginebench_proto.agreed.meeting import READY
 START_SECONDS = 30
 STOP_SECONDS = 10
 LOCK_POLL_SECONDS = 0.1
+GREETINGS_AT_ONCE = 64
+"""So many handshakes are under way together: with a thousand at once, the first would be given up before its turn."""
 
 
 @contextlib.asynccontextmanager
@@ -53,12 +55,29 @@ async def local_agent(home: Path, *, trusted_models: Iterable[str] = ()) -> Asyn
 
     Only one at a time, see `only_command`. Raises `EnginebenchError` with the agent's own words when it does not start.
     """
-    async with only_command(home):
-        process = await _start(home / "agent", trusted_models)
-        try:
-            yield Target(LOCAL_TARGET, await _address(process), added_at_unix_ns=0)
-        finally:
-            await _stop(process)
+    async with only_command(home), started_agent(home / "agent", trusted_models=trusted_models) as address:
+        yield Target(LOCAL_TARGET, address, added_at_unix_ns=0)
+
+
+@contextlib.asynccontextmanager
+async def started_agent(
+    data_dir: Path,
+    *options: str,
+    trusted_models: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+    within_s: float | None = START_SECONDS,
+) -> AsyncIterator[str]:
+    """Start an agent of this data folder on this machine's loopback, yield its address, and stop it afterwards.
+
+    `options` are words for `enginebench-agent serve`, and `environment` is what it has in the place of this process's.
+    Raises `EnginebenchError` with the agent's own words when it does not start, or not `within_s`.
+    """
+    trusted = (argument for digest in trusted_models for argument in ("--trust-model", digest))
+    process = await _start(data_dir, (*options, *trusted), environment)
+    try:
+        yield await _address(process, within_s)
+    finally:
+        await _stop(process)
 
 
 async def _acquire(lock: FileLock) -> None:
@@ -77,13 +96,16 @@ def _is_ours(lock: FileLock) -> bool:
     return True
 
 
-async def _start(data_dir: Path, trusted_models: Iterable[str]) -> asyncio.subprocess.Process:
+async def _start(
+    data_dir: Path, options: Iterable[str], environment: Mapping[str, str] | None
+) -> asyncio.subprocess.Process:
     # The agent leaves when its standard input closes, so that it never outlives a killed controller.
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "enginebench_agent", "serve", "--port", "0", "--exit-with-stdin"),
         *("--data-dir", str(data_dir), "--plain-text"),
         *_logging_as_here(),
-        *(argument for digest in trusted_models for argument in ("--trust-model", digest)),
+        *options,
+        env=environment,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is the controller's to handle: it cancels runs before it stops the agent
@@ -98,12 +120,12 @@ def _logging_as_here() -> tuple[str, ...]:
     return ("--verbose", "--log-format", format_of(logger.handlers[0]))
 
 
-async def _address(process: asyncio.subprocess.Process) -> str:
+async def _address(process: asyncio.subprocess.Process, within_s: float | None) -> str:
     assert process.stdout is not None  # noqa: S101  # asked for a pipe above
     try:
-        line = (await asyncio.wait_for(process.stdout.readline(), START_SECONDS)).decode().strip()
+        line = (await asyncio.wait_for(process.stdout.readline(), within_s)).decode().strip()
     except TimeoutError:
-        raise EnginebenchError(f"the local agent did not start within {START_SECONDS} s; run it again") from None
+        raise EnginebenchError(f"the local agent did not start within {within_s:g} s; run it again") from None
     if not line.startswith(READY):
         raise EnginebenchError("the local agent did not start; its own message stands above")
     return line.removeprefix(READY)
@@ -126,6 +148,11 @@ class TargetSession:
     clients: Mapping[str, AgentClient]
     snapshots: tuple[TargetSnapshot, ...]
 
+    def reservation(self, target: str) -> Reservation | None:
+        """Who had reserved a target as it was last asked for its facts."""
+        found = self.clients[target].reservation
+        return None if found is None else wire.from_reservation(found)
+
 
 @contextlib.asynccontextmanager
 async def open_session(
@@ -147,25 +174,32 @@ async def open_session(
     that does not answer.
     """
     async with contextlib.AsyncExitStack() as stack:
+        added = {one.name: one for one in await asyncio.to_thread(home.store.targets)}
         wanted = dict.fromkeys(names or (LOCAL_TARGET,))
-        targets = [await _target(home, name, stack, trusted_models) for name in wanted]
+        targets = [await _target(home, name, added, stack, trusted_models) for name in wanted]
         clients = {t.name: await stack.enter_async_context(AgentClient(t.name, t.address, home.tls)) for t in targets}
         known = {one.target: one for one in await asyncio.to_thread(home.store.snapshots)}
-        greetings = await asyncio.gather(
-            *(_greet(one, clients[one.name], known.get(one.name), engines, refresh, within_s) for one in targets)
-        )
+        at_once = asyncio.Semaphore(GREETINGS_AT_ONCE)
+
+        async def greet(target: Target) -> _Greeting:
+            async with at_once:
+                return await _greet(target, clients[target.name], known.get(target.name), engines, refresh, within_s)
+
+        greetings = await asyncio.gather(*map(greet, targets))
+        await asyncio.to_thread(home.store.save_snapshot, *(one.kept for one in greetings))
+        if peaks := [peak for one in greetings for peak in one.peaks]:
+            await asyncio.to_thread(home.store.add_peaks, peaks)
+        session = TargetSession(clients, tuple(one.seen for one in greetings))
         for one in greetings:
-            await asyncio.to_thread(home.store.save_snapshot, one.kept)
-            if one.peaks:
-                await asyncio.to_thread(home.store.add_peaks, one.peaks)
             name = one.seen.target
             for sentence in (
                 skew_sentence(name, one.seen.host),
                 clock_sentence(name, clients[name].clock_behind_ns),
+                _reserved_sentence(name, session.reservation(name)),
             ):
                 if sentence:
                     print(sentence, file=sys.stderr)
-        yield TargetSession(clients, tuple(one.seen for one in greetings))
+        yield session
 
 
 async def once_listed(
@@ -188,7 +222,8 @@ async def once_listed(
 async def open_client(home: Home, name: str, *, trusted_models: Sequence[str] = ()) -> AsyncIterator[AgentClient]:
     """Connect to one target, named as for `open_session`, once it answers. Raises as that does."""
     async with contextlib.AsyncExitStack() as stack:
-        target = await _target(home, name, stack, trusted_models)
+        added = {one.name: one for one in await asyncio.to_thread(home.store.targets)}
+        target = await _target(home, name, added, stack, trusted_models)
         client = await stack.enter_async_context(AgentClient(target.name, target.address, home.tls))
         await client.host()
         yield client
@@ -261,14 +296,29 @@ async def _greet(
     return _Greeting(seen, seen, peaks)
 
 
+def _reserved_sentence(target: str, one: Reservation | None) -> str | None:
+    """Who else has the target to himself, and what that means; None where nobody does."""
+    if one is None or one.is_yours:
+        return None
+    return (
+        f"target {target!r} is reserved {one.words}: what is begun there waits for that, or is refused where that is "
+        "longer than its own time limit (`--timeout`)"
+    )
+
+
 def _are_as_known(names: Collection[str], seen: TargetSnapshot, known: TargetSnapshot) -> bool:
     """Whether the engines of these names are all there, and are what they were."""
     before, now = ([one for one in each.engines if one.name in names] for each in (known, seen))
     return before == now and {one.name for one in now} == set(names)
 
 
-async def _target(home: Home, name: str, stack: contextlib.AsyncExitStack, trusted_models: Sequence[str]) -> Target:
-    known = {target.name: target for target in home.store.targets()}
+async def _target(
+    home: Home,
+    name: str,
+    known: Mapping[str, Target],
+    stack: contextlib.AsyncExitStack,
+    trusted_models: Sequence[str],
+) -> Target:
     if name in known:
         return known[name]
     _check_known(name, known)

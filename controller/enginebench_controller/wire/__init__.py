@@ -21,7 +21,7 @@ from enginebench_controller.wire.results import (
     to_captured_output,
     to_samples,
 )
-from enginebench_controller.wire.targets import from_engine, from_host, from_peak
+from enginebench_controller.wire.targets import from_engine, from_host, from_peak, from_reservation
 
 __all__ = [
     "from_block",
@@ -38,6 +38,7 @@ __all__ = [
     "from_peak",
     "from_phases",
     "from_process",
+    "from_reservation",
     "from_samples",
     "short",
     "to_block",

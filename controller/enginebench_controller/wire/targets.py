@@ -17,11 +17,12 @@ from enginebench_controller.records import (
     Peak,
     PeakKind,
     Rate,
+    Reservation,
     UnavailableEngine,
     UnavailableKind,
 )
 from enginebench_controller.wire.fields import MAX_DETAIL_CHARS, MAX_LISTED, MAX_REASON_CHARS, optional, short, shorts
-from enginebench_proto.v1 import device_pb2, engine_pb2, host_pb2, peaks_pb2
+from enginebench_proto.v1 import device_pb2, engine_pb2, host_pb2, peaks_pb2, reservation_pb2
 
 _MOST_BYTES = 256
 """Of a file's beginning: what an agent tells is at most that."""
@@ -82,6 +83,16 @@ def from_host(message: host_pb2.HostFacts) -> HostFacts:
         virtualization=optional(message, "virtualization"),
         clusters=tuple(map(_from_cluster, message.clusters[:MAX_LISTED])),
         caches=tuple(Cache(m.level, short(m.type), m.size_bytes, m.count) for m in message.caches[:MAX_LISTED]),
+    )
+
+
+def from_reservation(message: reservation_pb2.Reservation) -> Reservation:
+    """Who has reserved a target; words are bounded."""
+    return Reservation(
+        holder=short(message.holder) or None,
+        left_ns=message.left_ns,
+        reason=short(message.reason, MAX_REASON_CHARS),
+        is_yours=message.yours,
     )
 
 

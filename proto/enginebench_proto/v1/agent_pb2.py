@@ -25,23 +25,24 @@ _sym_db = _symbol_database.Default()
 from enginebench_proto.v1 import engine_pb2 as enginebench__proto_dot_v1_dot_engine__pb2
 from enginebench_proto.v1 import host_pb2 as enginebench__proto_dot_v1_dot_host__pb2
 from enginebench_proto.v1 import peaks_pb2 as enginebench__proto_dot_v1_dot_peaks__pb2
+from enginebench_proto.v1 import reservation_pb2 as enginebench__proto_dot_v1_dot_reservation__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n enginebench_proto/v1/agent.proto\x12\x0e\x65nginebench.v1\x1a!enginebench_proto/v1/engine.proto\x1a\x1f\x65nginebench_proto/v1/host.proto\x1a enginebench_proto/v1/peaks.proto\"\x10\n\x0eGetHostRequest\":\n\x0fGetHostResponse\x12\'\n\x04host\x18\x01 \x01(\x0b\x32\x19.enginebench.v1.HostFacts\"G\n\x12ListEnginesRequest\x12\x0f\n\x07refresh\x18\x01 \x01(\x08\x12\x11\n\twithin_ns\x18\x02 \x01(\x04\x12\r\n\x05names\x18\x03 \x03(\t\"c\n\x13ListEnginesResponse\x12\'\n\x07\x65ngines\x18\x01 \x03(\x0b\x32\x16.enginebench.v1.Engine\x12#\n\x05peaks\x18\x02 \x03(\x0b\x32\x14.enginebench.v1.Peak2\xb2\x01\n\x0c\x41gentService\x12J\n\x07GetHost\x12\x1e.enginebench.v1.GetHostRequest\x1a\x1f.enginebench.v1.GetHostResponse\x12V\n\x0bListEngines\x12\".enginebench.v1.ListEnginesRequest\x1a#.enginebench.v1.ListEnginesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n enginebench_proto/v1/agent.proto\x12\x0e\x65nginebench.v1\x1a!enginebench_proto/v1/engine.proto\x1a\x1f\x65nginebench_proto/v1/host.proto\x1a enginebench_proto/v1/peaks.proto\x1a&enginebench_proto/v1/reservation.proto\"\x10\n\x0eGetHostRequest\"l\n\x0fGetHostResponse\x12\'\n\x04host\x18\x01 \x01(\x0b\x32\x19.enginebench.v1.HostFacts\x12\x30\n\x0breservation\x18\x02 \x01(\x0b\x32\x1b.enginebench.v1.Reservation\"G\n\x12ListEnginesRequest\x12\x0f\n\x07refresh\x18\x01 \x01(\x08\x12\x11\n\twithin_ns\x18\x02 \x01(\x04\x12\r\n\x05names\x18\x03 \x03(\t\"c\n\x13ListEnginesResponse\x12\'\n\x07\x65ngines\x18\x01 \x03(\x0b\x32\x16.enginebench.v1.Engine\x12#\n\x05peaks\x18\x02 \x03(\x0b\x32\x14.enginebench.v1.Peak2\xb2\x01\n\x0c\x41gentService\x12J\n\x07GetHost\x12\x1e.enginebench.v1.GetHostRequest\x1a\x1f.enginebench.v1.GetHostResponse\x12V\n\x0bListEngines\x12\".enginebench.v1.ListEnginesRequest\x1a#.enginebench.v1.ListEnginesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'enginebench_proto.v1.agent_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GETHOSTREQUEST']._serialized_start=154
-  _globals['_GETHOSTREQUEST']._serialized_end=170
-  _globals['_GETHOSTRESPONSE']._serialized_start=172
-  _globals['_GETHOSTRESPONSE']._serialized_end=230
-  _globals['_LISTENGINESREQUEST']._serialized_start=232
-  _globals['_LISTENGINESREQUEST']._serialized_end=303
-  _globals['_LISTENGINESRESPONSE']._serialized_start=305
-  _globals['_LISTENGINESRESPONSE']._serialized_end=404
-  _globals['_AGENTSERVICE']._serialized_start=407
-  _globals['_AGENTSERVICE']._serialized_end=585
+  _globals['_GETHOSTREQUEST']._serialized_start=194
+  _globals['_GETHOSTREQUEST']._serialized_end=210
+  _globals['_GETHOSTRESPONSE']._serialized_start=212
+  _globals['_GETHOSTRESPONSE']._serialized_end=320
+  _globals['_LISTENGINESREQUEST']._serialized_start=322
+  _globals['_LISTENGINESREQUEST']._serialized_end=393
+  _globals['_LISTENGINESRESPONSE']._serialized_start=395
+  _globals['_LISTENGINESRESPONSE']._serialized_end=494
+  _globals['_AGENTSERVICE']._serialized_start=497
+  _globals['_AGENTSERVICE']._serialized_end=675
 # @@protoc_insertion_point(module_scope)

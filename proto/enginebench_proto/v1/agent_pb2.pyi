@@ -1,6 +1,7 @@
 from enginebench_proto.v1 import engine_pb2 as _engine_pb2
 from enginebench_proto.v1 import host_pb2 as _host_pb2
 from enginebench_proto.v1 import peaks_pb2 as _peaks_pb2
+from enginebench_proto.v1 import reservation_pb2 as _reservation_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -14,10 +15,12 @@ class GetHostRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetHostResponse(_message.Message):
-    __slots__ = ("host",)
+    __slots__ = ("host", "reservation")
     HOST_FIELD_NUMBER: _ClassVar[int]
+    RESERVATION_FIELD_NUMBER: _ClassVar[int]
     host: _host_pb2.HostFacts
-    def __init__(self, host: _Optional[_Union[_host_pb2.HostFacts, _Mapping]] = ...) -> None: ...
+    reservation: _reservation_pb2.Reservation
+    def __init__(self, host: _Optional[_Union[_host_pb2.HostFacts, _Mapping]] = ..., reservation: _Optional[_Union[_reservation_pb2.Reservation, _Mapping]] = ...) -> None: ...
 
 class ListEnginesRequest(_message.Message):
     __slots__ = ("refresh", "within_ns", "names")

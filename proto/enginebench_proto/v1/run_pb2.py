@@ -27,65 +27,66 @@ from enginebench_proto.v1 import measurement_pb2 as enginebench__proto_dot_v1_do
 from enginebench_proto.v1 import model_pb2 as enginebench__proto_dot_v1_dot_model__pb2
 from enginebench_proto.v1 import peaks_pb2 as enginebench__proto_dot_v1_dot_peaks__pb2
 from enginebench_proto.v1 import profile_pb2 as enginebench__proto_dot_v1_dot_profile__pb2
+from enginebench_proto.v1 import reservation_pb2 as enginebench__proto_dot_v1_dot_reservation__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x65nginebench_proto/v1/run.proto\x12\x0e\x65nginebench.v1\x1a(enginebench_proto/v1/configuration.proto\x1a&enginebench_proto/v1/measurement.proto\x1a enginebench_proto/v1/model.proto\x1a enginebench_proto/v1/peaks.proto\x1a\"enginebench_proto/v1/profile.proto\"\x90\x02\n\x07RunSpec\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.enginebench.v1.RunKind\x12\x0e\n\x06\x65ngine\x18\x03 \x01(\t\x12\x13\n\x0b\x65nvironment\x18\x04 \x01(\t\x12+\n\x05model\x18\x05 \x01(\x0b\x32\x1c.enginebench.v1.ModelVersion\x12\x34\n\rconfiguration\x18\x06 \x01(\x0b\x32\x1d.enginebench.v1.Configuration\x12\x12\n\ntimeout_ns\x18\x07 \x01(\x04\x12\x32\n\x0cinterleaving\x18\x08 \x01(\x0b\x32\x1c.enginebench.v1.Interleaving\"<\n\x0cInterleaving\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x01(\r\x12\x0c\n\x04seed\x18\x03 \x01(\x04\"L\n\x0cStartRequest\x12%\n\x04spec\x18\x01 \x01(\x0b\x32\x17.enginebench.v1.RunSpec\x12\x15\n\rwait_quiet_ns\x18\x02 \x01(\x04\"8\n\rStartResponse\x12\'\n\x05state\x18\x01 \x01(\x0e\x32\x18.enginebench.v1.RunState\"5\n\x0cWatchRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x15\n\rfrom_sequence\x18\x02 \x01(\x04\"\xf1\x01\n\x08RunEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x12\n\nelapsed_ns\x18\x02 \x01(\x04\x12-\n\x05state\x18\x03 \x01(\x0b\x32\x1c.enginebench.v1.StateChangedH\x00\x12-\n\x05phase\x18\x04 \x01(\x0b\x32\x1c.enginebench.v1.PhaseStartedH\x00\x12,\n\x08progress\x18\x05 \x01(\x0b\x32\x18.enginebench.v1.ProgressH\x00\x12*\n\x07unquiet\x18\x06 \x01(\x0b\x32\x17.enginebench.v1.UnquietH\x00\x42\x07\n\x05\x65vent\"Z\n\x07Unquiet\x12(\n\x04seen\x18\x01 \x01(\x0b\x32\x1a.enginebench.v1.MachineUse\x12\x11\n\twaited_ns\x18\x02 \x01(\x04\x12\x12\n\nat_most_ns\x18\x03 \x01(\x04\"v\n\x0cStateChanged\x12\'\n\x05state\x18\x01 \x01(\x0e\x32\x18.enginebench.v1.RunState\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.enginebench.v1.Outcome\x12\x13\n\x0bruns_before\x18\x03 \x01(\r\"\x1c\n\x0cPhaseStarted\x12\x0c\n\x04name\x18\x01 \x01(\t\"G\n\x08Progress\x12\x12\n\nelapsed_ns\x18\x01 \x01(\x04\x12\x13\n\x0b\x65xpected_ns\x18\x02 \x01(\x04\x12\x12\n\niterations\x18\x03 \x01(\x04\"\x1f\n\rCancelRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"\x10\n\x0e\x43\x61ncelResponse\"\x1f\n\rResultRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"\x95\x01\n\nResultPart\x12+\n\x06result\x18\x01 \x01(\x0b\x32\x19.enginebench.v1.RunResultH\x00\x12*\n\x07samples\x18\x02 \x01(\x0b\x32\x17.enginebench.v1.SamplesH\x00\x12&\n\x05\x62lock\x18\x03 \x01(\x0b\x32\x15.enginebench.v1.BlockH\x00\x42\x06\n\x04part\"\xfd\x02\n\tRunResult\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.enginebench.v1.Outcome\x12(\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x17.enginebench.v1.Failure\x12\x16\n\x0e\x65ngine_version\x18\x04 \x01(\t\x12\x1a\n\x12started_at_unix_ns\x18\x05 \x01(\x04\x12\x30\n\x0bmeasurement\x18\x06 \x01(\x0b\x32\x1b.enginebench.v1.Measurement\x12(\n\x07profile\x18\x07 \x01(\x0b\x32\x17.enginebench.v1.Profile\x12%\n\x04spec\x18\x08 \x01(\x0b\x32\x17.enginebench.v1.RunSpec\x12#\n\x05peaks\x18\t \x03(\x0b\x32\x14.enginebench.v1.Peak\x12\x1c\n\x0fsent_at_unix_ns\x18\n \x01(\x04H\x00\x88\x01\x01\x42\x12\n\x10_sent_at_unix_ns\"\xaf\x01\n\x07\x46\x61ilure\x12)\n\x04kind\x18\x01 \x01(\x0e\x32\x1b.enginebench.v1.FailureKind\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x0e\n\x06signal\x18\x04 \x01(\t\x12\x16\n\texit_code\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x13\n\x0bstderr_tail\x18\x06 \x01(\t\x12\r\n\x05phase\x18\x07 \x01(\tB\x0c\n\n_exit_code\"$\n\x12\x41\x63knowledgeRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"\x15\n\x13\x41\x63knowledgeResponse\"\r\n\x0bListRequest\"8\n\x0cListResponse\x12(\n\x04runs\x18\x01 \x03(\x0b\x32\x1a.enginebench.v1.RunSummary\"\x84\x01\n\nRunSummary\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\'\n\x05state\x18\x02 \x01(\x0e\x32\x18.enginebench.v1.RunState\x12(\n\x07outcome\x18\x03 \x01(\x0e\x32\x17.enginebench.v1.Outcome\x12\x13\n\x0bruns_before\x18\x04 \x01(\r*c\n\x07RunKind\x12\x18\n\x14RUN_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10RUN_KIND_MEASURE\x10\x01\x12\x14\n\x10RUN_KIND_PROFILE\x10\x02\x12\x12\n\x0eRUN_KIND_PEAKS\x10\x03*j\n\x08RunState\x12\x19\n\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10RUN_STATE_QUEUED\x10\x01\x12\x15\n\x11RUN_STATE_RUNNING\x10\x02\x12\x16\n\x12RUN_STATE_FINISHED\x10\x03*w\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0e\n\nOUTCOME_OK\x10\x01\x12\x18\n\x14OUTCOME_INCONCLUSIVE\x10\x02\x12\x12\n\x0eOUTCOME_FAILED\x10\x03\x12\x15\n\x11OUTCOME_CANCELLED\x10\x04*\xd8\x02\n\x0b\x46\x61ilureKind\x12\x1c\n\x18\x46\x41ILURE_KIND_UNSPECIFIED\x10\x00\x12#\n\x1f\x46\x41ILURE_KIND_ENGINE_UNAVAILABLE\x10\x01\x12\x1f\n\x1b\x46\x41ILURE_KIND_COMPILE_FAILED\x10\x02\x12!\n\x1d\x46\x41ILURE_KIND_INFERENCE_FAILED\x10\x03\x12\x18\n\x14\x46\x41ILURE_KIND_CRASHED\x10\x04\x12\x1e\n\x1a\x46\x41ILURE_KIND_OUT_OF_MEMORY\x10\x05\x12\x1a\n\x16\x46\x41ILURE_KIND_TIMED_OUT\x10\x06\x12\x1a\n\x16\x46\x41ILURE_KIND_CANCELLED\x10\x07\x12\x18\n\x14\x46\x41ILURE_KIND_REFUSED\x10\x08\x12\x1b\n\x17\x46\x41ILURE_KIND_AGENT_LOST\x10\t\x12\x19\n\x15\x46\x41ILURE_KIND_INTERNAL\x10\n2\xc0\x03\n\nRunService\x12\x44\n\x05Start\x12\x1c.enginebench.v1.StartRequest\x1a\x1d.enginebench.v1.StartResponse\x12\x41\n\x05Watch\x12\x1c.enginebench.v1.WatchRequest\x1a\x18.enginebench.v1.RunEvent0\x01\x12G\n\x06\x43\x61ncel\x12\x1d.enginebench.v1.CancelRequest\x1a\x1e.enginebench.v1.CancelResponse\x12\x45\n\x06Result\x12\x1d.enginebench.v1.ResultRequest\x1a\x1a.enginebench.v1.ResultPart0\x01\x12V\n\x0b\x41\x63knowledge\x12\".enginebench.v1.AcknowledgeRequest\x1a#.enginebench.v1.AcknowledgeResponse\x12\x41\n\x04List\x12\x1b.enginebench.v1.ListRequest\x1a\x1c.enginebench.v1.ListResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x65nginebench_proto/v1/run.proto\x12\x0e\x65nginebench.v1\x1a(enginebench_proto/v1/configuration.proto\x1a&enginebench_proto/v1/measurement.proto\x1a enginebench_proto/v1/model.proto\x1a enginebench_proto/v1/peaks.proto\x1a\"enginebench_proto/v1/profile.proto\x1a&enginebench_proto/v1/reservation.proto\"\x90\x02\n\x07RunSpec\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.enginebench.v1.RunKind\x12\x0e\n\x06\x65ngine\x18\x03 \x01(\t\x12\x13\n\x0b\x65nvironment\x18\x04 \x01(\t\x12+\n\x05model\x18\x05 \x01(\x0b\x32\x1c.enginebench.v1.ModelVersion\x12\x34\n\rconfiguration\x18\x06 \x01(\x0b\x32\x1d.enginebench.v1.Configuration\x12\x12\n\ntimeout_ns\x18\x07 \x01(\x04\x12\x32\n\x0cinterleaving\x18\x08 \x01(\x0b\x32\x1c.enginebench.v1.Interleaving\"<\n\x0cInterleaving\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x01(\r\x12\x0c\n\x04seed\x18\x03 \x01(\x04\"L\n\x0cStartRequest\x12%\n\x04spec\x18\x01 \x01(\x0b\x32\x17.enginebench.v1.RunSpec\x12\x15\n\rwait_quiet_ns\x18\x02 \x01(\x04\"8\n\rStartResponse\x12\'\n\x05state\x18\x01 \x01(\x0e\x32\x18.enginebench.v1.RunState\"5\n\x0cWatchRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x15\n\rfrom_sequence\x18\x02 \x01(\x04\"\xa5\x02\n\x08RunEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x12\n\nelapsed_ns\x18\x02 \x01(\x04\x12-\n\x05state\x18\x03 \x01(\x0b\x32\x1c.enginebench.v1.StateChangedH\x00\x12-\n\x05phase\x18\x04 \x01(\x0b\x32\x1c.enginebench.v1.PhaseStartedH\x00\x12,\n\x08progress\x18\x05 \x01(\x0b\x32\x18.enginebench.v1.ProgressH\x00\x12*\n\x07unquiet\x18\x06 \x01(\x0b\x32\x17.enginebench.v1.UnquietH\x00\x12\x32\n\x0bkept_out_by\x18\x07 \x01(\x0b\x32\x1b.enginebench.v1.ReservationH\x00\x42\x07\n\x05\x65vent\"Z\n\x07Unquiet\x12(\n\x04seen\x18\x01 \x01(\x0b\x32\x1a.enginebench.v1.MachineUse\x12\x11\n\twaited_ns\x18\x02 \x01(\x04\x12\x12\n\nat_most_ns\x18\x03 \x01(\x04\"v\n\x0cStateChanged\x12\'\n\x05state\x18\x01 \x01(\x0e\x32\x18.enginebench.v1.RunState\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.enginebench.v1.Outcome\x12\x13\n\x0bruns_before\x18\x03 \x01(\r\"\x1c\n\x0cPhaseStarted\x12\x0c\n\x04name\x18\x01 \x01(\t\"G\n\x08Progress\x12\x12\n\nelapsed_ns\x18\x01 \x01(\x04\x12\x13\n\x0b\x65xpected_ns\x18\x02 \x01(\x04\x12\x12\n\niterations\x18\x03 \x01(\x04\"\x1f\n\rCancelRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"\x10\n\x0e\x43\x61ncelResponse\"\x1f\n\rResultRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"\x95\x01\n\nResultPart\x12+\n\x06result\x18\x01 \x01(\x0b\x32\x19.enginebench.v1.RunResultH\x00\x12*\n\x07samples\x18\x02 \x01(\x0b\x32\x17.enginebench.v1.SamplesH\x00\x12&\n\x05\x62lock\x18\x03 \x01(\x0b\x32\x15.enginebench.v1.BlockH\x00\x42\x06\n\x04part\"\xfd\x02\n\tRunResult\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.enginebench.v1.Outcome\x12(\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x17.enginebench.v1.Failure\x12\x16\n\x0e\x65ngine_version\x18\x04 \x01(\t\x12\x1a\n\x12started_at_unix_ns\x18\x05 \x01(\x04\x12\x30\n\x0bmeasurement\x18\x06 \x01(\x0b\x32\x1b.enginebench.v1.Measurement\x12(\n\x07profile\x18\x07 \x01(\x0b\x32\x17.enginebench.v1.Profile\x12%\n\x04spec\x18\x08 \x01(\x0b\x32\x17.enginebench.v1.RunSpec\x12#\n\x05peaks\x18\t \x03(\x0b\x32\x14.enginebench.v1.Peak\x12\x1c\n\x0fsent_at_unix_ns\x18\n \x01(\x04H\x00\x88\x01\x01\x42\x12\n\x10_sent_at_unix_ns\"\xaf\x01\n\x07\x46\x61ilure\x12)\n\x04kind\x18\x01 \x01(\x0e\x32\x1b.enginebench.v1.FailureKind\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x0e\n\x06signal\x18\x04 \x01(\t\x12\x16\n\texit_code\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x13\n\x0bstderr_tail\x18\x06 \x01(\t\x12\r\n\x05phase\x18\x07 \x01(\tB\x0c\n\n_exit_code\"$\n\x12\x41\x63knowledgeRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"\x15\n\x13\x41\x63knowledgeResponse\"\r\n\x0bListRequest\"8\n\x0cListResponse\x12(\n\x04runs\x18\x01 \x03(\x0b\x32\x1a.enginebench.v1.RunSummary\"\x84\x01\n\nRunSummary\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\'\n\x05state\x18\x02 \x01(\x0e\x32\x18.enginebench.v1.RunState\x12(\n\x07outcome\x18\x03 \x01(\x0e\x32\x17.enginebench.v1.Outcome\x12\x13\n\x0bruns_before\x18\x04 \x01(\r*c\n\x07RunKind\x12\x18\n\x14RUN_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10RUN_KIND_MEASURE\x10\x01\x12\x14\n\x10RUN_KIND_PROFILE\x10\x02\x12\x12\n\x0eRUN_KIND_PEAKS\x10\x03*j\n\x08RunState\x12\x19\n\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10RUN_STATE_QUEUED\x10\x01\x12\x15\n\x11RUN_STATE_RUNNING\x10\x02\x12\x16\n\x12RUN_STATE_FINISHED\x10\x03*w\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0e\n\nOUTCOME_OK\x10\x01\x12\x18\n\x14OUTCOME_INCONCLUSIVE\x10\x02\x12\x12\n\x0eOUTCOME_FAILED\x10\x03\x12\x15\n\x11OUTCOME_CANCELLED\x10\x04*\xd8\x02\n\x0b\x46\x61ilureKind\x12\x1c\n\x18\x46\x41ILURE_KIND_UNSPECIFIED\x10\x00\x12#\n\x1f\x46\x41ILURE_KIND_ENGINE_UNAVAILABLE\x10\x01\x12\x1f\n\x1b\x46\x41ILURE_KIND_COMPILE_FAILED\x10\x02\x12!\n\x1d\x46\x41ILURE_KIND_INFERENCE_FAILED\x10\x03\x12\x18\n\x14\x46\x41ILURE_KIND_CRASHED\x10\x04\x12\x1e\n\x1a\x46\x41ILURE_KIND_OUT_OF_MEMORY\x10\x05\x12\x1a\n\x16\x46\x41ILURE_KIND_TIMED_OUT\x10\x06\x12\x1a\n\x16\x46\x41ILURE_KIND_CANCELLED\x10\x07\x12\x18\n\x14\x46\x41ILURE_KIND_REFUSED\x10\x08\x12\x1b\n\x17\x46\x41ILURE_KIND_AGENT_LOST\x10\t\x12\x19\n\x15\x46\x41ILURE_KIND_INTERNAL\x10\n2\xc0\x03\n\nRunService\x12\x44\n\x05Start\x12\x1c.enginebench.v1.StartRequest\x1a\x1d.enginebench.v1.StartResponse\x12\x41\n\x05Watch\x12\x1c.enginebench.v1.WatchRequest\x1a\x18.enginebench.v1.RunEvent0\x01\x12G\n\x06\x43\x61ncel\x12\x1d.enginebench.v1.CancelRequest\x1a\x1e.enginebench.v1.CancelResponse\x12\x45\n\x06Result\x12\x1d.enginebench.v1.ResultRequest\x1a\x1a.enginebench.v1.ResultPart0\x01\x12V\n\x0b\x41\x63knowledge\x12\".enginebench.v1.AcknowledgeRequest\x1a#.enginebench.v1.AcknowledgeResponse\x12\x41\n\x04List\x12\x1b.enginebench.v1.ListRequest\x1a\x1c.enginebench.v1.ListResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'enginebench_proto.v1.run_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RUNKIND']._serialized_start=2390
-  _globals['_RUNKIND']._serialized_end=2489
-  _globals['_RUNSTATE']._serialized_start=2491
-  _globals['_RUNSTATE']._serialized_end=2597
-  _globals['_OUTCOME']._serialized_start=2599
-  _globals['_OUTCOME']._serialized_end=2718
-  _globals['_FAILUREKIND']._serialized_start=2721
-  _globals['_FAILUREKIND']._serialized_end=3065
-  _globals['_RUNSPEC']._serialized_start=237
-  _globals['_RUNSPEC']._serialized_end=509
-  _globals['_INTERLEAVING']._serialized_start=511
-  _globals['_INTERLEAVING']._serialized_end=571
-  _globals['_STARTREQUEST']._serialized_start=573
-  _globals['_STARTREQUEST']._serialized_end=649
-  _globals['_STARTRESPONSE']._serialized_start=651
-  _globals['_STARTRESPONSE']._serialized_end=707
-  _globals['_WATCHREQUEST']._serialized_start=709
-  _globals['_WATCHREQUEST']._serialized_end=762
-  _globals['_RUNEVENT']._serialized_start=765
-  _globals['_RUNEVENT']._serialized_end=1006
-  _globals['_UNQUIET']._serialized_start=1008
-  _globals['_UNQUIET']._serialized_end=1098
-  _globals['_STATECHANGED']._serialized_start=1100
-  _globals['_STATECHANGED']._serialized_end=1218
-  _globals['_PHASESTARTED']._serialized_start=1220
-  _globals['_PHASESTARTED']._serialized_end=1248
-  _globals['_PROGRESS']._serialized_start=1250
-  _globals['_PROGRESS']._serialized_end=1321
-  _globals['_CANCELREQUEST']._serialized_start=1323
-  _globals['_CANCELREQUEST']._serialized_end=1354
-  _globals['_CANCELRESPONSE']._serialized_start=1356
-  _globals['_CANCELRESPONSE']._serialized_end=1372
-  _globals['_RESULTREQUEST']._serialized_start=1374
-  _globals['_RESULTREQUEST']._serialized_end=1405
-  _globals['_RESULTPART']._serialized_start=1408
-  _globals['_RESULTPART']._serialized_end=1557
-  _globals['_RUNRESULT']._serialized_start=1560
-  _globals['_RUNRESULT']._serialized_end=1941
-  _globals['_FAILURE']._serialized_start=1944
-  _globals['_FAILURE']._serialized_end=2119
-  _globals['_ACKNOWLEDGEREQUEST']._serialized_start=2121
-  _globals['_ACKNOWLEDGEREQUEST']._serialized_end=2157
-  _globals['_ACKNOWLEDGERESPONSE']._serialized_start=2159
-  _globals['_ACKNOWLEDGERESPONSE']._serialized_end=2180
-  _globals['_LISTREQUEST']._serialized_start=2182
-  _globals['_LISTREQUEST']._serialized_end=2195
-  _globals['_LISTRESPONSE']._serialized_start=2197
-  _globals['_LISTRESPONSE']._serialized_end=2253
-  _globals['_RUNSUMMARY']._serialized_start=2256
-  _globals['_RUNSUMMARY']._serialized_end=2388
-  _globals['_RUNSERVICE']._serialized_start=3068
-  _globals['_RUNSERVICE']._serialized_end=3516
+  _globals['_RUNKIND']._serialized_start=2482
+  _globals['_RUNKIND']._serialized_end=2581
+  _globals['_RUNSTATE']._serialized_start=2583
+  _globals['_RUNSTATE']._serialized_end=2689
+  _globals['_OUTCOME']._serialized_start=2691
+  _globals['_OUTCOME']._serialized_end=2810
+  _globals['_FAILUREKIND']._serialized_start=2813
+  _globals['_FAILUREKIND']._serialized_end=3157
+  _globals['_RUNSPEC']._serialized_start=277
+  _globals['_RUNSPEC']._serialized_end=549
+  _globals['_INTERLEAVING']._serialized_start=551
+  _globals['_INTERLEAVING']._serialized_end=611
+  _globals['_STARTREQUEST']._serialized_start=613
+  _globals['_STARTREQUEST']._serialized_end=689
+  _globals['_STARTRESPONSE']._serialized_start=691
+  _globals['_STARTRESPONSE']._serialized_end=747
+  _globals['_WATCHREQUEST']._serialized_start=749
+  _globals['_WATCHREQUEST']._serialized_end=802
+  _globals['_RUNEVENT']._serialized_start=805
+  _globals['_RUNEVENT']._serialized_end=1098
+  _globals['_UNQUIET']._serialized_start=1100
+  _globals['_UNQUIET']._serialized_end=1190
+  _globals['_STATECHANGED']._serialized_start=1192
+  _globals['_STATECHANGED']._serialized_end=1310
+  _globals['_PHASESTARTED']._serialized_start=1312
+  _globals['_PHASESTARTED']._serialized_end=1340
+  _globals['_PROGRESS']._serialized_start=1342
+  _globals['_PROGRESS']._serialized_end=1413
+  _globals['_CANCELREQUEST']._serialized_start=1415
+  _globals['_CANCELREQUEST']._serialized_end=1446
+  _globals['_CANCELRESPONSE']._serialized_start=1448
+  _globals['_CANCELRESPONSE']._serialized_end=1464
+  _globals['_RESULTREQUEST']._serialized_start=1466
+  _globals['_RESULTREQUEST']._serialized_end=1497
+  _globals['_RESULTPART']._serialized_start=1500
+  _globals['_RESULTPART']._serialized_end=1649
+  _globals['_RUNRESULT']._serialized_start=1652
+  _globals['_RUNRESULT']._serialized_end=2033
+  _globals['_FAILURE']._serialized_start=2036
+  _globals['_FAILURE']._serialized_end=2211
+  _globals['_ACKNOWLEDGEREQUEST']._serialized_start=2213
+  _globals['_ACKNOWLEDGEREQUEST']._serialized_end=2249
+  _globals['_ACKNOWLEDGERESPONSE']._serialized_start=2251
+  _globals['_ACKNOWLEDGERESPONSE']._serialized_end=2272
+  _globals['_LISTREQUEST']._serialized_start=2274
+  _globals['_LISTREQUEST']._serialized_end=2287
+  _globals['_LISTRESPONSE']._serialized_start=2289
+  _globals['_LISTRESPONSE']._serialized_end=2345
+  _globals['_RUNSUMMARY']._serialized_start=2348
+  _globals['_RUNSUMMARY']._serialized_end=2480
+  _globals['_RUNSERVICE']._serialized_start=3160
+  _globals['_RUNSERVICE']._serialized_end=3608
 # @@protoc_insertion_point(module_scope)

@@ -3,6 +3,7 @@ from enginebench_proto.v1 import measurement_pb2 as _measurement_pb2
 from enginebench_proto.v1 import model_pb2 as _model_pb2
 from enginebench_proto.v1 import peaks_pb2 as _peaks_pb2
 from enginebench_proto.v1 import profile_pb2 as _profile_pb2
+from enginebench_proto.v1 import reservation_pb2 as _reservation_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -125,20 +126,22 @@ class WatchRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., from_sequence: _Optional[int] = ...) -> None: ...
 
 class RunEvent(_message.Message):
-    __slots__ = ("sequence", "elapsed_ns", "state", "phase", "progress", "unquiet")
+    __slots__ = ("sequence", "elapsed_ns", "state", "phase", "progress", "unquiet", "kept_out_by")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ELAPSED_NS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     UNQUIET_FIELD_NUMBER: _ClassVar[int]
+    KEPT_OUT_BY_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     elapsed_ns: int
     state: StateChanged
     phase: PhaseStarted
     progress: Progress
     unquiet: Unquiet
-    def __init__(self, sequence: _Optional[int] = ..., elapsed_ns: _Optional[int] = ..., state: _Optional[_Union[StateChanged, _Mapping]] = ..., phase: _Optional[_Union[PhaseStarted, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., unquiet: _Optional[_Union[Unquiet, _Mapping]] = ...) -> None: ...
+    kept_out_by: _reservation_pb2.Reservation
+    def __init__(self, sequence: _Optional[int] = ..., elapsed_ns: _Optional[int] = ..., state: _Optional[_Union[StateChanged, _Mapping]] = ..., phase: _Optional[_Union[PhaseStarted, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., unquiet: _Optional[_Union[Unquiet, _Mapping]] = ..., kept_out_by: _Optional[_Union[_reservation_pb2.Reservation, _Mapping]] = ...) -> None: ...
 
 class Unquiet(_message.Message):
     __slots__ = ("seen", "waited_ns", "at_most_ns")

@@ -76,7 +76,8 @@ class RunServiceServicer(object):
         Status: OK; INVALID_ARGUMENT for a malformed id, configuration or option, or a format this agent does not allow;
         NOT_FOUND for an engine, environment or device the agent does not have; FAILED_PRECONDITION for model files that
         were not uploaded; ALREADY_EXISTS for a known run id with another specification; RESOURCE_EXHAUSTED for a full
-        disk or queue; UNIMPLEMENTED for a specification with a field or a value of an enum that only later versions know;
+        disk or queue, or while another name has the target for longer than the run may last (less than that it waits);
+        UNIMPLEMENTED for a specification with a field or a value of an enum that only later versions know;
         UNAVAILABLE while the agent shuts down.
         A run whose caller goes away is finished and its outcome kept: it holds its device no longer than its time limit.
         """

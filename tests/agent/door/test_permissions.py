@@ -17,7 +17,7 @@ from enginebench_agent.door.audit import AuditLog
 from enginebench_agent.door.interceptors import Guarding
 from enginebench_agent.door.permissions import THIS_MACHINE
 from enginebench_proto.agreed.roles import Role
-from enginebench_proto.v1 import agent_pb2, model_pb2, run_pb2
+from enginebench_proto.v1 import agent_pb2, model_pb2, reservation_pb2, run_pb2
 
 OK = grpc.StatusCode.OK
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -26,7 +26,7 @@ UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 
-FILES = (agent_pb2, model_pb2, run_pb2, health_pb2, reflection_pb2)
+FILES = (agent_pb2, model_pb2, run_pb2, reservation_pb2, health_pb2, reflection_pb2)
 SERVICES = [service for file in FILES for service in file.DESCRIPTOR.services_by_name.values()]
 METHODS = {f"{service.full_name}/{method.name}": method for service in SERVICES for method in service.methods}
 
@@ -43,6 +43,8 @@ LEAST = {
     "enginebench.v1.RunService/Result": (Role.READ, NOT_FOUND),
     "enginebench.v1.RunService/Acknowledge": (Role.RUN, INVALID),
     "enginebench.v1.RunService/List": (Role.READ, OK),
+    "enginebench.v1.ReservationService/Reserve": (Role.RUN, INVALID),
+    "enginebench.v1.ReservationService/Release": (Role.RUN, OK),
     "grpc.health.v1.Health/Check": (Role.READ, OK),
     "grpc.health.v1.Health/List": (Role.READ, grpc.StatusCode.UNIMPLEMENTED),
     "grpc.health.v1.Health/Watch": (Role.READ, OK),

@@ -13,7 +13,8 @@ from scripted_runs import PRELUDE
 from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_agent.config import AgentConfig, EnvironmentConfig
 from enginebench_agent.environments.discovery import Discovery, ask_worker, without_needless
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
+from enginebench_agent.runs.reservations import Reservations
 from enginebench_proto.v1 import engine_pb2
 from enginebench_proto.v1.engine_pb2 import Engine
 from plugged import Environment
@@ -130,9 +131,9 @@ async def test_a_refresh_counts_for_an_asking_that_still_waits_for_the_processor
 ) -> None:
     environment.add_plugin("good", GOOD)
     later = AgentConfig((EnvironmentConfig("third", environment.python, ("good",)),))
-    leases = Leases()
-    discovery = Discovery(AgentConfig(()), lambda: later, tmp_path, leases)
-    async with leases.hold(["cpu"]):
+    lease = Lease(Reservations(tmp_path / "reservation.json", 1))
+    discovery = Discovery(AgentConfig(()), lambda: later, tmp_path, lease)
+    async with lease.hold():
         first = discovery.begin()
         await asyncio.sleep(0.05)
         refresh = asyncio.ensure_future(discovery.engines(refresh=True))
@@ -146,7 +147,7 @@ async def test_who_names_engines_has_no_other_asked(tmp_path: Path, environment:
     environment.add_plugin("raises", RAISES)
     elsewhere = EnvironmentConfig("gone", tmp_path / "gone", ("raises",))
     config = AgentConfig((EnvironmentConfig("third", environment.python), elsewhere))
-    discovery = Discovery(config, lambda: config, tmp_path, Leases())
+    discovery = Discovery(config, lambda: config, tmp_path, Lease(Reservations(tmp_path / "reservation.json", 1)))
     assert [one.name for one in await discovery.engines(["good"])] == ["good"]
     assert discovery.known is None and not discovery.is_under_way
 
@@ -164,7 +165,7 @@ async def test_a_run_has_only_its_engine_asked(tmp_path: Path, environment: Envi
     environment.add_plugin("good", GOOD)
     environment.add_plugin("hangs", HANGS)
     config = AgentConfig((EnvironmentConfig("third", environment.python),), discovery_seconds=60)
-    discovery = Discovery(config, lambda: config, tmp_path, Leases())
+    discovery = Discovery(config, lambda: config, tmp_path, Lease(Reservations(tmp_path / "reservation.json", 1)))
     async with asyncio.timeout(30):
         assert "good" in {one.name for one in await discovery.engine("good", "third")}
     await discovery.close()

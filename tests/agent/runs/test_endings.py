@@ -1,4 +1,4 @@
-"""Judgement without a process: how ends of children are read, events thinned, errors mapped, leases granted."""
+"""Judgement without a process: how ends of children are read, events thinned, errors mapped, the machine granted."""
 
 import asyncio
 import errno
@@ -17,7 +17,8 @@ from enginebench_agent.door.interceptors import STATUS_OF_CODE, Errors
 from enginebench_agent.errors import AgentError, ErrorCode, NotFoundError
 from enginebench_agent.runs import endings
 from enginebench_agent.runs.child import ChildExit, ChildStartError, spawned
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
+from enginebench_agent.runs.reservations import Reservations
 from enginebench_agent.runs.run import MAX_EVENTS, EventLog
 from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc, run_pb2
 
@@ -65,33 +66,36 @@ async def test_a_watcher_that_came_early_hears_what_comes_later() -> None:
     assert [event.sequence for event in await watching] == [0, 1]
 
 
-async def test_leases_are_granted_in_the_order_of_asking_and_never_deadlock() -> None:
-    leases, order = Leases(), []
+async def test_the_machine_is_granted_in_the_order_of_asking() -> None:
+    lease, order = Lease(Reservations(Path("nowhere"), 1)), []
 
-    async def use(name: str, *resources: str) -> None:
-        async with leases.hold(resources):
-            order.append(name)
+    async def use(name: str) -> None:
+        async with lease.hold():
+            order.append(f"{name} begins")
             await asyncio.sleep(0.001)
+            order.append(f"{name} ends")
 
     async with asyncio.timeout(5):
-        await asyncio.gather(use("1", "cpu", "gpu"), use("2", "gpu", "cpu"), use("3", "cpu"), use("4", "cpu", "cpu"))
-    assert order == ["1", "2", "3", "4"]
+        await asyncio.gather(*map(use, "123"))
+    assert order == [f"{name} {what}" for name in "123" for what in ("begins", "ends")]
 
 
 async def test_a_cancelled_waiter_leaves_its_place_free() -> None:
-    leases = Leases()
-    async with leases.hold(["cpu"]):
-        waiting = asyncio.ensure_future(leases.hold(["cpu"]).__aenter__())
+    lease = Lease(Reservations(Path("nowhere"), 1))
+    async with lease.hold():
+        waiting = asyncio.ensure_future(lease.hold().__aenter__())
         await asyncio.sleep(0)
         waiting.cancel()
-    async with asyncio.timeout(5), leases.hold(["cpu"]):
+    async with asyncio.timeout(5), lease.hold():
         pass
 
 
 def test_every_error_code_has_one_status() -> None:
     assert set(STATUS_OF_CODE) == set(ErrorCode)
     shared = [status for status, codes in Counter(STATUS_OF_CODE.values()).items() if codes > 1]
-    assert shared == [grpc.StatusCode.RESOURCE_EXHAUSTED], "a full disk and a full queue; all others are told apart"
+    assert shared == [grpc.StatusCode.RESOURCE_EXHAUSTED], (
+        "a full disk, a full queue, a reservation; all others are told apart"
+    )
     assert {error.code for error in AgentError.__subclasses__()} == set(ErrorCode)
 
 

@@ -13,7 +13,8 @@ from scripted_runs import Bench, finished
 
 from enginebench_agent.errors import InvalidRequestError
 from enginebench_agent.runs import turns
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
+from enginebench_agent.runs.reservations import Claim, Reservations
 from enginebench_agent.runs.run import Run
 from enginebench_agent.runs.turns import Groups, Member
 from enginebench_agent.worker.pipe import GO
@@ -23,8 +24,6 @@ from enginebench_proto.v1.run_pb2 import (
     OUTCOME_OK,
     Interleaving,
 )
-
-DEVICE = ("cpu",)
 
 
 class Player:
@@ -69,14 +68,14 @@ class Table:
     """A device, and players of one group at it."""
 
     def __init__(self, members: int, seed: int = 1) -> None:
-        self.leases = Leases()
-        self.groups = Groups(self.leases)
+        self.lease = Lease(Reservations(Path("nowhere"), 1))
+        self.groups = Groups(self.lease)
         self.interleaving = Interleaving(group="g", members=members, seed=seed)
         self.log: list[str] = []
 
     def player(self, name: str, needed: int, seconds: float = 0.001) -> Player:
-        self.groups.check(self.interleaving, DEVICE)
-        return Player(name, self.groups.join(self.interleaving, DEVICE), self.log, needed, seconds)
+        self.groups.check(self.interleaving, Claim())
+        return Player(name, self.groups.join(self.interleaving, Claim()), self.log, needed, seconds)
 
     def order(self) -> list[str]:
         """Whose blocks followed each other."""
@@ -187,14 +186,14 @@ async def test_the_device_is_the_groups_until_its_last_member_has_left() -> None
     table = Table(members=2)
     players = [table.player(name, needed=3) for name in "ab"]
     await players[0].member.may_start()
-    stranger = asyncio.create_task(_hold(table.leases, table.log))
+    stranger = asyncio.create_task(_hold(table.lease, table.log))
     await _all(*(player.play() for player in players), stranger)
     assert table.log[-1] == "stranger"
     await _all(*(table.player(name, needed=1).play() for name in "cd"))  # the name is free again
 
 
-async def _hold(leases: Leases, log: list[str]) -> None:
-    async with leases.hold(DEVICE):
+async def _hold(lease: Lease, log: list[str]) -> None:
+    async with lease.hold():
         log.append("stranger")
 
 
@@ -204,7 +203,7 @@ async def test_members_that_gave_up_leave_the_device_at_once() -> None:
     await members[0].may_start()
     for member in members:
         member.leave(cancelled=True)
-    await asyncio.wait_for(_hold(table.leases, table.log), 1)
+    await asyncio.wait_for(_hold(table.lease, table.log), 1)
 
 
 async def test_a_child_that_is_gone_but_has_not_left_is_waited_for_in_peace() -> None:
@@ -221,17 +220,8 @@ async def test_a_child_that_is_gone_but_has_not_left_is_waited_for_in_peace() ->
     assert other.blocks == 5
 
 
-@pytest.mark.parametrize(
-    ("change", "resources", "sentence"),
-    [
-        ({}, ("cuda:0",), "one device"),
-        ({"members": 3}, DEVICE, "other members"),
-        ({"seed": 9}, DEVICE, "another seed"),
-    ],
-)
-async def test_who_does_not_fit_a_group_is_refused(
-    change: dict[str, int], resources: tuple[str, ...], sentence: str
-) -> None:
+@pytest.mark.parametrize(("change", "sentence"), [({"members": 3}, "other members"), ({"seed": 9}, "another seed")])
+async def test_who_does_not_fit_a_group_is_refused(change: dict[str, int], sentence: str) -> None:
     table = Table(members=2)
     member = table.player("a", needed=1).member
     newcomer = Interleaving()
@@ -239,7 +229,7 @@ async def test_who_does_not_fit_a_group_is_refused(
     for field, value in change.items():
         setattr(newcomer, field, value)
     with pytest.raises(InvalidRequestError, match=sentence):
-        table.groups.check(newcomer, resources)
+        table.groups.check(newcomer, Claim())
     member.leave(cancelled=True)
 
 
@@ -247,7 +237,7 @@ async def test_a_complete_group_takes_nobody_in() -> None:
     table = Table(members=2)
     members = [table.player(name, needed=1).member for name in "ab"]
     with pytest.raises(InvalidRequestError, match="'g' is complete"):
-        table.groups.check(table.interleaving, DEVICE)
+        table.groups.check(table.interleaving, Claim())
     for member in members:
         member.leave()
 

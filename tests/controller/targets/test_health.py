@@ -7,7 +7,7 @@ from time import monotonic
 import grpc
 import pytest
 
-from agent_server import AgentProcess
+from agent_server import AgentProcess, nobody
 from certified import Certified
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Target
@@ -30,11 +30,6 @@ def stranger():
     server.start()
     yield f"127.0.0.1:{port}"
     server.stop(0)
-
-
-def nobody():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def target(address, name="nuc"):

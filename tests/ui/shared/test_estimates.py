@@ -2,7 +2,8 @@
 
 import pytest
 
-from enginebench_ui.shared.text import duration_words, left_words, range_words
+from enginebench_proto.agreed.durations import duration_words
+from enginebench_ui.shared.text import left_words, range_words
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 import invented
-from enginebench_controller.records import AvailableEngine, HostFacts, Target, UnavailableEngine
+from enginebench_controller.records import AvailableEngine, HostFacts, Reservation, Target, UnavailableEngine
 from enginebench_controller.targets.health import Health, HealthAnswer
 from enginebench_ui.shared.targets import (
     NOT_YET_SEEN,
@@ -43,9 +45,9 @@ def test_health_is_said_in_words_and_why_it_is_bad():
     views = target_views([NUC], snapshots)
 
     def nuc(answers):
-        return overview_rows(views, snapshots, answers)[1]
+        return overview_rows(views, answers)[1]
 
-    assert overview_rows(views, snapshots, {})[0]["Health"] == "started when needed"
+    assert overview_rows(views, {})[0]["Health"] == "started when needed"
     assert nuc({})["Health"] == "asking …"
     serving = nuc({"nuc": answer(Health.SERVING)})
     assert (serving["Health"], serving["Answer (ms)"], serving["Why"]) == ("● serving", 12.0, None)
@@ -54,9 +56,31 @@ def test_health_is_said_in_words_and_why_it_is_bad():
     assert silent["Why"] == "nothing listens on this port"
 
 
+@pytest.mark.parametrize(
+    ("reservation", "words"),
+    [
+        (Reservation("ann", 7_200 * 10**9, "new firmware"), "by 'ann' for 2 h (new firmware)"),
+        (Reservation("ann", 60 * 10**9, is_yours=True), "by you for 60 s"),
+        (Reservation(None, 600 * 10**9), "by somebody on that machine for 10 min"),
+        (
+            Reservation(None, 600 * 10**9, is_yours=True),
+            "by you, or somebody else without a certificate, for 10 min",
+        ),
+        (None, None),
+    ],
+)
+def test_the_overview_says_who_has_reserved_a_target(reservation, words):
+    views = target_views([NUC], [])
+    answers = {"nuc": replace(answer(Health.SERVING), reservation=reservation)}
+
+    (row,) = overview_rows(views, [], answers)
+
+    assert row["Reserved"] == words
+
+
 def test_the_overview_counts_engines_and_leaves_the_unknown_empty():
     snapshot = invented.snapshot("nuc")
-    seen, unseen = overview_rows(target_views([NUC, replace(NUC, name="pi")], [snapshot]), [snapshot], {})
+    seen, unseen = overview_rows(target_views([NUC, replace(NUC, name="pi")], [snapshot]), {})
 
     assert (seen["Engines"], seen["Cores"], seen["Memory"]) == ("1 of 2", 2, None)
     assert (unseen["Engines"], unseen["Cores"], unseen["Processor"]) == (None, None, None)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from enginebench_controller.jobs.record import Cell, CellState, Job, JobState, Made, MadeKind
 from enginebench_controller.store.measurements import Headline
+from enginebench_proto.agreed.durations import duration_words
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
-from enginebench_ui.shared.text import Row, cells, count_of, duration_words, instant, left_words, milliseconds
+from enginebench_ui.shared.text import Row, cells, count_of, instant, left_words, milliseconds
 
 RECENT_NS = 10 * 60 * 1_000_000_000
 """A job that ended longer ago than this is left to the page of all jobs."""

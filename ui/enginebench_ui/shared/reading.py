@@ -4,6 +4,7 @@ Nothing here holds a connection: each read opens the file, queries and closes it
 long as the store's generation stays the same.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,8 +19,10 @@ from enginebench_controller.graph.analysis import CountedModel, counted_model
 from enginebench_controller.home import Home, default_home, home_to_read
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import (
+    NOISE_AGE_NS,
     Benchmark,
     ModelVersion,
+    Noise,
     Peak,
     Search,
     SearchKind,
@@ -42,6 +45,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 READ_TIMEOUT_S = 10.0
+_NOISE_HOLDS_NS = 600 * 10**9
 
 
 def kept(most: int, spinner: str | bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -142,6 +146,11 @@ def engine_looks() -> EngineLooks:
     return _engine_looks(*place())
 
 
+def noise() -> Mapping[str, Noise]:
+    """Return how noisy each target was that has measured during the last day, by name."""
+    return _noise(*place(), time.time_ns() // _NOISE_HOLDS_NS)  # it passes although nothing is stored
+
+
 def peaks() -> tuple[Peak, ...]:
     """Return what the last calibration of each engine, version, device and number of cores found, on all targets."""
     return _peaks(*place())
@@ -209,6 +218,11 @@ def _steps_of(path: str, generation: str, search_id: str) -> tuple[Benchmark, ..
 @kept(4)
 def _engine_looks(path: str, generation: str) -> EngineLooks:
     return EngineLooks(store_at(path).engine_names())
+
+
+@kept(64)
+def _noise(path: str, generation: str, moment: int) -> Mapping[str, Noise]:
+    return store_at(path).noise(time.time_ns() - NOISE_AGE_NS)
 
 
 @kept(64)

@@ -1,7 +1,7 @@
 """Targets and their engines as a person looks at them: which there are, whether they answer, what machine each is."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from enginebench_controller.records import (
@@ -123,47 +123,80 @@ ASKING = "asking …"
 LOCAL_HEALTH = "started when needed"
 """Of the embedded target: its agent lives as long as a command, so there is nobody to ask."""
 
-_SIGNS = {Health.SERVING: "● serving", Health.NOT_SERVING: "◐ not serving", Health.UNREACHABLE: "○ unreachable"}
+SIGNS = {Health.SERVING: "● serving", Health.NOT_SERVING: "◐ not serving", Health.UNREACHABLE: "○ unreachable"}
 
 
 @dataclass(frozen=True)
 class TargetView:
-    """One target on the page; `engines`, `unavailable` and `devices` are table rows, `names` what can be used.
+    """One target on the page, with what it said last; None where it has said nothing yet.
 
-    `is_added`: a person added it, so that it can be removed. `was_seen`: it has told what it is.
+    `is_added`: a person added it, so that it can be removed. The tables of its engines are made when they are asked
+    for: of a thousand targets one is looked at.
     """
 
     name: str
     address: str
-    last_seen: str
-    facts: tuple[tuple[str, str], ...]
-    engines: tuple[Row, ...]
-    unavailable: tuple[Row, ...] = ()
-    devices: tuple[Row, ...] = ()
-    names: tuple[str, ...] = ()
+    snapshot: TargetSnapshot | None = None
     is_added: bool = False
-    was_seen: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_local(self) -> bool:
         """Whether it is the embedded target."""
         return self.name == LOCAL_TARGET and not self.is_added
 
+    @property
+    def was_seen(self) -> bool:
+        """Whether it has told what it is."""
+        return self.snapshot is not None
+
+    @property
+    def last_seen(self) -> str:
+        """When it told that."""
+        return NOT_YET_SEEN if self.snapshot is None else instant(self.snapshot.seen_at_unix_ns)
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What is known of the machine, each with its heading."""
+        return () if self.snapshot is None else host_facts(self.snapshot.host)
+
+    @property
+    def engines(self) -> tuple[Row, ...]:
+        """A table row an engine that can be used."""
+        return engine_rows(self._told)
+
+    @property
+    def unavailable(self) -> tuple[Row, ...]:
+        """A table row an engine that cannot be used."""
+        return unavailable_rows(self._told)
+
+    @property
+    def devices(self) -> tuple[Row, ...]:
+        """A table row a device."""
+        return device_rows(self._told)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The engines that can be used."""
+        return available_names(self._told)
+
+    @property
+    def _told(self) -> tuple[Engine, ...]:
+        return () if self.snapshot is None else self.snapshot.engines
+
 
 def target_views(targets: Iterable[Target], snapshots: Iterable[TargetSnapshot]) -> tuple[TargetView, ...]:
     """Return every target that was added or has been seen, by name; the embedded one is only ever seen."""
     seen = {snapshot.target: snapshot for snapshot in snapshots}
-    added = {target.name: target.address for target in targets}
-    addresses = {name: snapshot.address for name, snapshot in seen.items()} | added
-    return tuple(_view(name, addresses[name], seen.get(name), is_added=name in added) for name in sorted(addresses))
+    views = {name: TargetView(name, one.address, one) for name, one in seen.items()}
+    views |= {one.name: TargetView(one.name, one.address, seen.get(one.name), True, one.labels) for one in targets}
+    return tuple(views[name] for name in sorted(views))
 
 
-def overview_rows(
-    views: Iterable[TargetView], snapshots: Iterable[TargetSnapshot], answers: Mapping[str, HealthAnswer]
-) -> tuple[Row, ...]:
-    """Return a row a target; `answers` are those that came so far, by name."""
-    seen = {snapshot.target: snapshot for snapshot in snapshots}
-    return tuple(cells(_overview_row(view, seen.get(view.name), answers.get(view.name))) for view in views)
+def overview_rows(views: Sequence[TargetView], answers: Mapping[str, HealthAnswer]) -> tuple[Row, ...]:
+    """Return a row a target; `answers` are those that came so far, by name. Labels where any has some."""
+    labelled = any(view.labels for view in views)
+    return tuple(cells(_overview_row(view, answers.get(view.name), labelled=labelled)) for view in views)
 
 
 def askable(views: Iterable[TargetView]) -> tuple[Target, ...]:
@@ -187,30 +220,16 @@ def host_facts(host: HostFacts) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _view(name: str, address: str, snapshot: TargetSnapshot | None, *, is_added: bool) -> TargetView:
-    if snapshot is None:
-        return TargetView(name, address, NOT_YET_SEEN, facts=(), engines=(), is_added=is_added)
-    return TargetView(
-        name,
-        address,
-        instant(snapshot.seen_at_unix_ns),
-        host_facts(snapshot.host),
-        engine_rows(snapshot.engines),
-        unavailable_rows(snapshot.engines),
-        device_rows(snapshot.engines),
-        available_names(snapshot.engines),
-        is_added=is_added,
-        was_seen=True,
-    )
-
-
-def _overview_row(view: TargetView, snapshot: TargetSnapshot | None, answer: HealthAnswer | None) -> Row:
+def _overview_row(view: TargetView, answer: HealthAnswer | None, *, labelled: bool) -> Row:
+    snapshot = view.snapshot
     host = snapshot.host if snapshot else HostFacts()
     return {
         "Target": view.name,
-        "Health": LOCAL_HEALTH if view.is_local else _SIGNS[answer.health] if answer else ASKING,
+        "Health": LOCAL_HEALTH if view.is_local else SIGNS[answer.health] if answer else ASKING,
+        **({"Labels": _list(f"{key}={value}" for key, value in view.labels.items())} if labelled else {}),
         "Answer (ms)": answer.seconds * 1000 if answer and answer.health is Health.SERVING else None,
         "Why": answer.cause or None if answer else None,
+        "Reserved": answer.reservation.words if answer and answer.reservation else None,
         "Address": None if view.is_local else view.address,
         "Processor": processor_of(host),
         "Cores": host.physical_cores,

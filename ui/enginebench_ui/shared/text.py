@@ -9,6 +9,7 @@ from enginebench_controller.files.csv_tables import BEGINS_A_FORMULA
 from enginebench_controller.records import Arrivals, Readback, ReadbackSource, Status
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.parity import engine_label
+from enginebench_proto.agreed.durations import duration_words
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 REMOVED = "removed_benchmark"
@@ -167,20 +168,8 @@ def engine_text(entry: ProfileEntry) -> str:
     return " ".join(filter(None, (engine.name, engine.version, place)))
 
 
-_MINUTE_S = 60
-_HOUR_S = 3600
 _ALIKE = 1.3
 """A range whose ends differ by less is told as one number."""
-
-
-def duration_words(seconds: float) -> str:
-    """Say a duration as exactly as a person wants to know it: "45 s", "12 min", "2 h 5 min"."""
-    if seconds < 1.5 * _MINUTE_S:
-        return f"{seconds:.0f} s"
-    if seconds < 1.5 * _HOUR_S:
-        return f"{seconds / _MINUTE_S:.0f} min"
-    hours, minutes = divmod(round(seconds / _MINUTE_S), 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 def range_words(shortest_ns: int, longest_ns: int) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from enginebench_controller.cli.console import (
 )
 from enginebench_controller.cli.options import BenchmarkName, ExportForm, Force, Json, Notes, Output, Stores
 from enginebench_controller.cli.searches import commands_of
-from enginebench_controller.cli.tables import instant, print_failures, print_measurements
+from enginebench_controller.cli.tables import instant, print_failures, print_outcomes
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document, benchmark_list_document
@@ -135,7 +136,7 @@ def show(
         else:
             print_answers(answers_of(store, found, measurements, models))
         title = f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}"
-        print_measurements(title, measurements, models, notes=notes)
+        print_outcomes(title, measurements, models, partial(store.benchmark_snapshots, found.id), notes=notes)
 
 
 def _remove_search(home: Home, search: Search) -> None:

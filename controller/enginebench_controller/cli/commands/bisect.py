@@ -12,7 +12,7 @@ import typer
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
-from enginebench_controller.cli.options import Json, TrustModels
+from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets_meant
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import GateProgress, remind
 from enginebench_controller.errors import ExitCode, InputError
@@ -87,6 +87,7 @@ def bisect(
         str | None,
         typer.Option(metavar="NAME", help=r"Target by name or HOST:PORT; not for versions. \[default: an agent here]"),
     ] = None,
+    any_of: AnyOf = None,
     device: Annotated[str | None, typer.Option(metavar="NAME", help=r"Device. \[default: the CPU]")] = None,
     batch: Annotated[int | None, typer.Option(metavar="N", help=r"Items in one inference. \[default: 1]")] = None,
     cores: Annotated[
@@ -119,7 +120,7 @@ def bisect(
     if markdown is not None and markdown.exists() and not force:  # not after half an hour
         raise InputError(f"there is a file {markdown} already; name another one, or replace it with --force")
     common = {
-        "targets": split(target),
+        "targets": targets_meant(split(target), any_of),
         "devices": split(device),
         "batch": None if batch is None else [batch],
         "cores": None if cores is None else [cores],

@@ -8,7 +8,7 @@ import typer
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
-from enginebench_controller.cli.options import Json, LogTo, TrustModels
+from enginebench_controller.cli.options import AnyOf, Json, LogTo, TrustModels, targets_meant
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import remind, watching
 from enginebench_controller.errors import InputError
@@ -68,8 +68,10 @@ def gate(
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 where it cannot be told.")] = False,
     target: Annotated[
-        str | None, typer.Option(metavar="NAME", help=r"Target by name or HOST:PORT. \[default: an agent here]")
+        str | None,
+        typer.Option(metavar="NAME", help=r"Target by name, label:KEY=VALUE or HOST:PORT. \[default: an agent here]"),
     ] = None,
+    any_of: AnyOf = None,
     device: Annotated[str | None, typer.Option(metavar="NAME", help=r"Device. \[default: the CPU]")] = None,
     batch: Annotated[int | None, typer.Option(metavar="N", help=r"Items in one inference. \[default: 1]")] = None,
     cores: Annotated[
@@ -111,7 +113,7 @@ def gate(
         if path.exists() and not force:  # not after two minutes
             raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
     common = {
-        "targets": split(target),
+        "targets": targets_meant(split(target), any_of),
         "devices": split(device),
         "batch": None if batch is None else [batch],
         "cores": None if cores is None else [cores],

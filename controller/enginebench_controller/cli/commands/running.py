@@ -21,11 +21,12 @@ from enginebench_controller.cli.options import (
     Notes,
     TrustAgain,
     TrustModels,
+    targets_meant,
 )
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.searches import commands_of
-from enginebench_controller.cli.tables import print_measurements
+from enginebench_controller.cli.tables import print_outcomes
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document
@@ -288,7 +289,8 @@ def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
         raise InputError(f"give one plan file or models, not both: {' '.join(models)}")
     document = read_plan(Path(plans[0])).document()
     image = document["image"] | fields.get("image", {})
-    return make_plan(document | fields | {"image": image}, plans[0])
+    chosen = {} if "targets" in fields else {"targets": targets_meant(document["targets"])}
+    return make_plan(document | chosen | fields | {"image": image}, plans[0])
 
 
 def _carry_out(home: Home, order: BenchmarkOrder, *, as_json: bool, notes: bool, watch: bool = False) -> None:
@@ -312,6 +314,7 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool, notes: bo
         told = answers_document(answers)
         print_json(benchmark_document(benchmark, measurements, snapshots, models, answers=told))
     else:
-        print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, models, notes=notes)
+        title = f"{benchmark.name} ({benchmark.id})"
+        print_outcomes(title, measurements, models, partial(home.store.benchmark_snapshots, benchmark.id), notes=notes)
         print_answers(answers)
     return of_benchmark(benchmark, measurements, models)

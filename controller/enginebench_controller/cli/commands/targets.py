@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,21 +15,27 @@ from rich.text import Text
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.calibration import calibrate_target
+from enginebench_controller.cli.commands.reserving import release_targets, reserve_targets
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout
-from enginebench_controller.cli.options import Json
+from enginebench_controller.cli.options import Json, targets_meant
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.benchmarks import target_document
 from enginebench_controller.files.documents import head
 from enginebench_controller.home import default_home
+from enginebench_controller.plan.options import split
 from enginebench_controller.records import (
     LOCAL_TARGET,
+    NOISE_AGE_NS,
     AvailableEngine,
+    Noise,
+    Reservation,
     Target,
     TargetSnapshot,
     UnavailableEngine,
 )
 from enginebench_controller.records.cause import cause
+from enginebench_controller.records.fields import RESERVATION
 from enginebench_controller.targets.addresses import MAX_PORT, SCHEME, SshPlace, is_ssh, new_target, uses_tls
 from enginebench_controller.targets.bootstrap import (
     AgentInstallation,
@@ -39,6 +46,7 @@ from enginebench_controller.targets.bootstrap import (
     given_wheel,
     own_wheel,
 )
+from enginebench_controller.targets.choosing import LABEL, parse_label
 from enginebench_controller.targets.client import CALL_SECONDS
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
 from enginebench_controller.targets.session import completed, open_session
@@ -176,6 +184,8 @@ def register(app: typer.Typer) -> None:
     group.command("find")(find_targets)
     group.command("upgrade")(upgrade_target)
     group.command("calibrate")(calibrate_target)
+    group.command("reserve")(reserve_targets)
+    group.command("release")(release_targets)
     app.add_typer(group, name="targets")
     app.command("devices")(devices)
 
@@ -189,23 +199,59 @@ def add(
     tls: Annotated[
         bool, typer.Option("--tls", help="Mutual TLS also on this machine; elsewhere it always is.")
     ] = False,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="What it is to be found by, such as site=lab2; repeatable."),
+    ] = None,
 ) -> None:
     """Remember a target. It need not be up yet."""
-    target = new_target(name, address, tls=tls)
+    target = new_target(name, address, tls=tls, labels=dict(map(parse_label, label or ())))
     default_home().store.add_target(target)
     remark(f"added {name} at {target.address}; see what it has with `enginebench devices --target {name}`")
 
 
+@group.command("label")
+def label(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME… KEY=VALUE… KEY-…",
+            help="Targets, also by label:KEY=VALUE; labels to give them; and, with a dash behind, labels to take away.",
+            autocompletion=completion.targets,
+        ),
+    ],
+) -> None:
+    """Give targets labels, by which --target 'label:KEY=VALUE,…' finds them."""
+    given = dict(parse_label(word) for word in words if "=" in word and not word.startswith(LABEL))
+    gone = {word.removesuffix("-") for word in words if word.endswith("-") and "=" not in word}
+    named = [word for word in words if word.startswith(LABEL) or not ("=" in word or word.endswith("-"))]
+    if not named or not (given or gone):
+        raise InputError("name targets, and labels for them: enginebench targets label board site=lab2")
+    names = targets_meant(named) or ()
+    for one in default_home().store.label_targets(names, {**dict.fromkeys(gone), **given}):
+        remark(f"{one.name}: {_labels(one) or 'no labels'}")
+
+
 @group.command("list")
-def list_(json: Json = False) -> None:
+def list_(
+    target: Annotated[str | None, typer.Option(metavar="A,B,…", help="Only these, also by label:KEY=VALUE.")] = None,
+    json: Json = False,
+) -> None:
     """List the targets."""
-    targets = default_home().store.targets()
+    meant = targets_meant(split(target))
+    targets = [one for one in default_home().store.targets() if meant is None or one.name in meant]
+    noise = default_home().store.noise(time.time_ns() - NOISE_AGE_NS)
     if json:
-        print_json([_document(target) for target in targets])
+        print_json([_document(target, noise.get(target.name)) for target in targets])
         return
-    rows: list[list[object]] = [[t.name, t.address, _connection(t), instant(t.added_at_unix_ns)] for t in targets]
-    columns = [(heading, False) for heading in ("name", "address", "connection", "added")]
+    rows: list[list[object]] = [
+        [t.name, t.address, _connection(t), _labels(t) or UNKNOWN, instant(t.added_at_unix_ns)] for t in targets
+    ]
+    columns = [(heading, False) for heading in ("name", "address", "connection", "labels", "added")]
     print_table("Targets", columns, rows)
+    for one in (noise[t.name] for t in targets if t.name in noise):
+        if one.is_noisy:
+            remark(f"{one.target} is noisy ({one.sentence}): label:… leaves it out until it is quiet, or for a day")
     if not targets:
         remark("no targets; without one, `enginebench run` starts an agent on this machine by itself")
 
@@ -218,23 +264,37 @@ def check(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Ask targets for their health. Exits with 3 when one does not answer."""
+    """Ask targets for their health, and who has reserved them. Exits with 3 when one does not answer."""
     targets = {target.name: target for target in default_home().store.targets()}
+    names = targets_meant(names)
     unknown = [name for name in names or () if name not in targets]
     if unknown:
         raise InputError(f"there is no target {unknown[0]!r}; see `enginebench targets list`")
     chosen = [targets[name] for name in names or targets]
     answers = ask_health(chosen, CALL_SECONDS, default_home().tls)
-    rows: list[list[object]] = [[one.target.name, one.target.address, one.health] for one in answers]
     if json:
-        print_json([dict(zip(("name", "address", "health"), row, strict=True)) for row in rows])
+        print_json([_health_document(one) for one in answers])
     else:
-        print_table("Targets", [("name", False), ("address", False), ("health", False)], rows)
+        columns = [(heading, False) for heading in ("name", "address", "health", "reserved")]
+        rows: list[list[object]] = [
+            [one.target.name, one.target.address, one.health, one.reservation.words if one.reservation else ""]
+            for one in answers
+        ]
+        print_table("Targets", columns, rows)
     silent = [one for one in answers if one.health is not Health.SERVING]
     for one in silent:
         remark(one.sentence)
     if silent:
         raise typer.Exit(int(ExitCode.UNREACHABLE))
+
+
+def _health_document(one: HealthAnswer) -> Mapping[str, object]:
+    return {
+        "name": one.target.name,
+        "address": one.target.address,
+        "health": one.health.value,
+        "reservation": RESERVATION.to_data(one.reservation),
+    }
 
 
 @group.command("remove")
@@ -244,13 +304,19 @@ def remove(name: Annotated[str, typer.Argument(help="The target's name.", autoco
     remark(f"removed {name}")
 
 
-def _document(target: Target) -> dict[str, object]:
+def _document(target: Target, noise: Noise | None) -> dict[str, object]:
     return {
         "name": target.name,
         "address": target.address,
         "tls": uses_tls(target.address),
         "added_at_unix_ns": target.added_at_unix_ns,
+        "labels": dict(target.labels),
+        "noise": None if noise is None else {**asdict(noise), "is_noisy": noise.is_noisy},
     }
+
+
+def _labels(target: Target) -> str:
+    return ", ".join(f"{key}={value}" for key, value in target.labels.items())
 
 
 def _connection(target: Target) -> str:
@@ -268,7 +334,7 @@ def devices(
         str | None,
         typer.Option(
             metavar="A,B,…",
-            help="Targets; all known ones by default, or this machine.",
+            help="Targets, also by label:KEY=VALUE; all known ones by default, or this machine.",
             autocompletion=completion.targets,
         ),
     ] = None,
@@ -278,14 +344,24 @@ def devices(
 ) -> None:
     """Show every target's engines and devices, with the reason for each engine that is missing."""
     home = default_home()
-    names = target.split(",") if target else [t.name for t in home.store.targets()] or [LOCAL_TARGET]
+    names = targets_meant(split(target)) or [one.name for one in home.store.targets()] or [LOCAL_TARGET]
     unreachable: list[str] = []
+    reserved: dict[str, Reservation | None] = {}
     if json:
-        snapshots = asyncio.run(_snapshots(names, unreachable, refresh=refresh))
-        print_json(head("devices") | {"targets": [target_document(seen) for seen in snapshots]})
+        snapshots = asyncio.run(_snapshots(names, unreachable, reserved, refresh=refresh))
+        documents = [
+            target_document(seen) | {"reservation": RESERVATION.to_data(reserved.get(seen.target))}
+            for seen in snapshots
+        ]
+        print_json(head("devices") | {"targets": documents})
     else:
         early = partial(_print_early, hidden=hidden)
-        print_devices(asyncio.run(_snapshots(names, unreachable, refresh=refresh, early=early)), hidden=hidden)
+        print_devices(
+            asyncio.run(_snapshots(names, unreachable, reserved, refresh=refresh, early=early)), hidden=hidden
+        )
+        for name, one in reserved.items():
+            if one is not None and one.is_yours:  # others' were told of as the target was asked
+                stdout().print(plain(f"{name} is reserved {one.words}"), soft_wrap=True)
     for sentence in unreachable:
         remark(f"error: {sentence}")
     if unreachable:
@@ -295,11 +371,13 @@ def devices(
 async def _snapshots(
     names: Sequence[str],
     unreachable: list[str],
+    reserved: dict[str, Reservation | None],
     *,
     refresh: bool,
     early: Callable[[Sequence[TargetSnapshot]], Sequence[TargetSnapshot]] | None = None,
 ) -> list[TargetSnapshot]:
-    """What the targets have; why one does not answer goes to `unreachable`, where it is not the only one.
+    """What the targets have; why one does not answer goes to `unreachable`, where it is not the only one, and who has
+    reserved it to `reserved`.
 
     With `early`, what some seconds have brought goes there where an engine has not answered by then; what that returns
     is not told again.
@@ -317,6 +395,7 @@ async def _snapshots(
                     raise
                 unreachable.append(str(error))
         seen = [session.snapshots[0] for session in sessions]
+        reserved |= {one.target: session.reservation(one.target) for one, session in zip(seen, sessions, strict=True)}
         if early is None or not any(one.being_asked for one in seen):
             return seen
         told = early(seen)

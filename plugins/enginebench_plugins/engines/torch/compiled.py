@@ -9,7 +9,7 @@ from enginebench_plugins.engines.torch.devices import has_fast_bf16, has_fast_f1
 from enginebench_plugins.engines.torch.dtypes import from_array, to_array
 from enginebench_plugins.engines.torch.network import TorchNetwork
 from enginebench_plugins.engines.torch.precision import PrecisionWitness, cast_weights, compute_in_floats
-from enginebench_plugins.engines.torch.profile import Forward, profile_modules, profile_operators
+from enginebench_plugins.engines.torch.profile import Clock, DeviceClock, Forward, profile_modules, profile_operators
 from enginebench_plugins.toolkit.engine import Inferences
 
 
@@ -64,14 +64,15 @@ class CompiledTorch(spec.CompiledModel):
         Raises `UnsupportedSettingsError` for TorchScript.
         """
         inferences = Inferences(inputs, iterations, between)
+        clock = Clock() if self._device.type == "cpu" else DeviceClock(self._torch, self._device)
         if self._network.is_graph:
-            return profile_operators(self._torch, self._module, self.synchronize, self._request_running, inferences)
+            return profile_operators(self._torch, self._module, clock, self._request_running, inferences)
         if not self._network.sources:
             raise spec.UnsupportedSettingsError(
                 "a TorchScript program runs as a whole, without layers: profile the model's ONNX or .pt2 file"
             )
         network, request = self._network, self.create_request()
-        return profile_modules(self._module, network.sources, network.away, self.synchronize, request, inferences)
+        return profile_modules(self._module, network.sources, network.away, clock, request, inferences)
 
     def close(self) -> None:
         """Let go of the module and of the device memory it held."""
@@ -89,11 +90,6 @@ class CompiledTorch(spec.CompiledModel):
     def _given(self, array: Any) -> Any:
         tensor = from_array(array)
         return tensor.to(self._device) if isinstance(tensor, self._torch.Tensor) else tensor
-
-    def synchronize(self) -> None:
-        """Wait for the device, whose kernels run behind the caller's back."""
-        if self._device.type != "cpu":
-            getattr(self._torch, self._device.type).synchronize()
 
     @contextlib.contextmanager
     def _mixed_precision(self) -> Iterator[None]:

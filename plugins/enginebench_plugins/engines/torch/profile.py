@@ -2,11 +2,15 @@
 
 Hooks come closer to the truth than running the graph node by node, which adds work of its own to each of them. The
 graph of an exported program calls operators and no modules, so that it is run node by node all the same.
+
+A device other than the processor is behind its caller, and is told to note the time when it comes by. Waiting for it
+around each layer instead would give every layer the way there and back, which is longer than most layers take.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from enginebench_plugins import spec
@@ -18,6 +22,36 @@ Forward = Callable[..., Any]
 """Runs a network on its inputs."""
 
 
+class Clock:
+    """The processor's time, which has done what it was called for when the call returns."""
+
+    def mark(self) -> Any:
+        """A moment between two layers."""
+        return time.perf_counter_ns()
+
+    def between_ns(self, begin: Any, end: Any) -> int:
+        """The time from one mark to the other, after the inference they are of."""
+        return int(end - begin)
+
+
+class DeviceClock(Clock):
+    """A device's own time at places of the queue of work that it was given."""
+
+    def __init__(self, torch: Any, device: Any) -> None:
+        self._event = partial(getattr(torch, device.type).Event, enable_timing=True)
+
+    def mark(self) -> Any:
+        """Ask the device to note the time once it has come as far as this."""
+        event = self._event()
+        event.record()
+        return event
+
+    def between_ns(self, begin: Any, end: Any) -> int:
+        """The time between; the device counts in half microseconds or finer."""
+        end.synchronize()
+        return int(begin.elapsed_time(end) * 1e6)
+
+
 @dataclass
 class _Layer:
     """What is gathered of one module or operator."""
@@ -27,8 +61,7 @@ class _Layer:
     origin: Origin
     description: str = ""
     order: int = -1
-    started_ns: int = 0
-    elapsed_ns: int = 0
+    marks: list[tuple[Any, Any]] = field(default_factory=list)
     calls: int = 0
     precision: str = ""
     shapes: tuple[tuple[int, ...], ...] = ()
@@ -39,12 +72,12 @@ def profile_modules(
     module: Any,
     sources: Mapping[str, Origin],
     away: Sequence[Origin],
-    synchronize: Callable[[], None],
+    clock: Clock,
     request: spec.InferRequest,
     inferences: Inferences,
 ) -> spec.ModelProfile:
     """Time the modules that `sources` maps to their nodes over all inferences; those `away` are listed after them."""
-    layers = _Layers(synchronize)
+    layers = _Layers(clock)
     handles = layers.attach(module, sources)
     try:
         profile = layers.profile(request, inferences)
@@ -78,7 +111,7 @@ def _away(origin: Origin, order: int, taken: set[str]) -> spec.LayerProfile:
 def profile_operators(
     torch: Any,
     graph: Any,
-    synchronize: Callable[[], None],
+    clock: Clock,
     create_request: Callable[[Forward], spec.InferRequest],
     inferences: Inferences,
 ) -> spec.ModelProfile:
@@ -86,7 +119,7 @@ def profile_operators(
 
     An operator is named, and its origin is, after its node in the graph.
     """
-    layers = _Layers(synchronize)
+    layers = _Layers(clock)
     timed = {node: layers.add(_operator(node)) for node in graph.graph.nodes if _is_operator(node)}
 
     class TimingInterpreter(torch.fx.Interpreter):  # type: ignore[misc]  # torch is imported late
@@ -105,9 +138,10 @@ def profile_operators(
 class _Layers:
     """The modules of a network while they are being timed."""
 
-    def __init__(self, synchronize: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.all: list[_Layer] = []
-        self._synchronize = synchronize
+        self._clock = clock
+        self._begun: dict[str, Any] = {}
         self._executed = 0
 
     def add(self, layer: _Layer) -> _Layer:
@@ -135,8 +169,8 @@ class _Layers:
         """Close the books of one inference."""
         for layer in self.all:
             if layer.order >= 0:
-                layer.time_ns.append(layer.elapsed_ns)
-                layer.elapsed_ns = 0
+                layer.time_ns.append(sum(self._clock.between_ns(begin, end) for begin, end in layer.marks))
+                layer.marks.clear()
 
     def in_order(self) -> list[_Layer]:
         """Executed layers in the order they first ran, then those that never did."""
@@ -147,13 +181,12 @@ class _Layers:
         if layer.order < 0:
             layer.order = self._executed
             self._executed += 1
-        self._synchronize()
-        layer.started_ns = time.perf_counter_ns()
+        self._begun[layer.name] = self._clock.mark()
 
     def end(self, layer: _Layer, result: Any) -> None:
         """A layer's call has brought its result."""
-        self._synchronize()
-        layer.elapsed_ns += time.perf_counter_ns() - layer.started_ns
+        ended = self._clock.mark()
+        layer.marks.append((self._begun.pop(layer.name), ended))
         layer.calls += 1
         if not layer.shapes:
             _describe(layer, result)

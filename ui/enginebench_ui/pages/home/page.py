@@ -18,6 +18,7 @@ from enginebench_ui.shared.text import count_of, inert, instant
 
 MOST_ANSWERS = 4
 MOST_EARLIER = 5
+MOST_TARGETS = 5
 
 
 def show() -> None:
@@ -93,7 +94,8 @@ def _show_running() -> None:
 def _show_targets(targets: tuple[Target, ...], snapshots: tuple[TargetSnapshot, ...]) -> None:
     st.subheader("Targets", anchor=False)
     seen = {one.target: one for one in snapshots}
-    for name in dict.fromkeys((*(one.name for one in targets), *seen)):
+    names = list(dict.fromkeys((*(one.name for one in targets), *seen)))
+    for name in names[:MOST_TARGETS]:
         with st.container(border=True):
             st.markdown(f"**{inert(name)}**")
             if (snapshot := seen.get(name)) is None:
@@ -102,7 +104,10 @@ def _show_targets(targets: tuple[Target, ...], snapshots: tuple[TargetSnapshot, 
             engines = ", ".join(available_names(snapshot.engines)) or "no engine available"
             processor = processor_of(snapshot.host) or "unknown processor"
             st.caption(inert(f"{engines} · {processor} · {instant(snapshot.seen_at_unix_ns)}"))
-    st.page_link(TARGETS, label="Targets and engines", icon=":material/dns:")
+    more = len(names) - MOST_TARGETS
+    st.page_link(
+        TARGETS, label=f"And {more:,} more targets" if more > 0 else "Targets and engines", icon=":material/dns:"
+    )
 
 
 show()

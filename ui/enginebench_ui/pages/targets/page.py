@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 
 import streamlit as st
 
@@ -9,9 +10,17 @@ from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.jobs.control import start_job
 from enginebench_controller.jobs.record import Job
-from enginebench_controller.records import Target, TargetSnapshot
+from enginebench_controller.records import Target
 from enginebench_controller.targets.addresses import new_target
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
+from enginebench_ui.pages.targets.crowd import (
+    MOST_IN_A_TABLE,
+    State,
+    crowd,
+    groupings,
+    map_figure,
+    trouble,
+)
 from enginebench_ui.pages.targets.shapes import (
     bandwidth_figure,
     bandwidth_rows,
@@ -26,7 +35,7 @@ from enginebench_ui.shared.choosing import choose_one, choose_view
 from enginebench_ui.shared.following import follow_jobs
 from enginebench_ui.shared.showing import chart, table
 from enginebench_ui.shared.targets import TargetView, askable, overview_rows, target_views
-from enginebench_ui.shared.text import count_of, inert
+from enginebench_ui.shared.text import Row, count_of, inert
 
 LIMIT_S = 3.0
 """How long a target may take to answer."""
@@ -37,36 +46,83 @@ _ANSWERS = "health of targets"
 HEALTH_COLUMNS = {
     "Health": st.column_config.TextColumn(help=f"Asked when this page was opened; at most {LIMIT_S:g} s each."),
     "Answer (ms)": st.column_config.NumberColumn(format="%.0f"),
+    "Reserved": st.column_config.TextColumn(help="By whom, and for how long still: runs of others wait."),
     "Engines": st.column_config.TextColumn(help="Available, of those that are known there."),
 }
 
 
-def show_overview(views: Sequence[TargetView], snapshots: Sequence[TargetSnapshot]) -> None:
+def show_overview(views: Sequence[TargetView]) -> None:
     """Show every target in a line, first with the health of a moment ago, then with what it answers now."""
-    st.fragment(_show_health, parallel=True)(views, snapshots)
+    st.fragment(_show_health, parallel=True)(views)
 
 
-def _show_health(views: Sequence[TargetView], snapshots: Sequence[TargetSnapshot]) -> None:
+def show_crowd(views: Sequence[TargetView]) -> Sequence[TargetView]:
+    """Show what is wrong with whom, a map, and those that a person looks for; returns these.
+
+    Nobody is asked before a person wants it: a thousand answers take a minute, and some are never given.
+    """
+    with reading.banner_on_error():
+        noise = reading.noise()
+    seen = crowd(views, _kept_answers(), noise, version("enginebench"))
+    is_fine = all(one.state is State.FINE for one in seen)
+    (st.success if is_fine else st.warning)(trouble(seen), icon=":material/check:" if is_fine else ":material/warning:")
+    left, right = st.columns([2, 1], vertical_alignment="bottom")
+    words = left.text_input(
+        "Find", key="find", placeholder="site=lab2 rock5", help="All these in name, address, labels or facts."
+    )
+    keys = groupings(seen)
+    with right:
+        by = choose_one("Map by", {key: key for key in keys}, "by", default=keys[0])
+    found = [one for one in seen if one.has(words.split())]
+    states = [state for state in State if any(one.state is state for one in found)]
+    wanted = st.pills("State", states, selection_mode="multi", label_visibility="collapsed", key="states")
+    found = [one for one in found if not wanted or one.state in wanted]
+    if not found:
+        st.info("No target is like that.", icon=":material/search:")
+        return ()
+    chart(map_figure(found, by), "map of targets", name="targets", alt=trouble(found))
+    chosen = [one.view for one in found]
+    if st.button(f"Check health of {count_of(len(chosen), 'target')}", icon=":material/favorite:"):
+        with st.spinner("Asking them, 32 at a time"):
+            answers = {one.target.name: one for one in ask_health(askable(chosen), LIMIT_S, default_home().tls)}
+        _keep_answers(_kept_answers() | answers)
+        st.rerun()
+    rows = zip(overview_rows(chosen, _kept_answers()), found, strict=True)
+    table(
+        [{"Target": row["Target"], "State": one.state.value} | _without_health(row) for row, one in rows],
+        "found targets",
+        columns=HEALTH_COLUMNS,
+    )
+    return chosen
+
+
+def _without_health(row: Row) -> Row:
+    """What is asked only if a person wants it is said by the state, then."""
+    return {heading: value for heading, value in row.items() if heading not in ("Target", "Health")}
+
+
+def _show_health(views: Sequence[TargetView]) -> None:
     place = st.empty()
     asked_anew = st.button(
         "Check health", icon=":material/favorite:", help=f"Asks all targets at once, for {LIMIT_S:g} s at most."
     )
     known = {} if asked_anew else _kept_answers()
-    _draw(place, views, snapshots, known)
+    _draw(place, views, known)
     if missing := [target for target in askable(views) if target.name not in known]:
         answers = {answer.target.name: answer for answer in ask_health(missing, LIMIT_S, default_home().tls)}
-        st.session_state[_ANSWERS] = (time.monotonic(), known | answers)
-        _draw(place, views, snapshots, known | answers)
+        _keep_answers(known | answers)
+        _draw(place, views, known | answers)
 
 
 def _draw(
-    place: st.delta_generator.DeltaGenerator,
-    views: Sequence[TargetView],
-    snapshots: Sequence[TargetSnapshot],
-    answers: Mapping[str, HealthAnswer],
+    place: st.delta_generator.DeltaGenerator, views: Sequence[TargetView], answers: Mapping[str, HealthAnswer]
 ) -> None:
     with place.container():
-        table(overview_rows(views, snapshots, answers), f"targets {len(answers)}", columns=HEALTH_COLUMNS)
+        table(overview_rows(views, answers), f"targets {len(answers)}", columns=HEALTH_COLUMNS)
+
+
+def _keep_answers(answers: Mapping[str, HealthAnswer]) -> None:
+    st.session_state[_ANSWERS] = (time.monotonic(), dict(answers))
 
 
 def _kept_answers() -> dict[str, HealthAnswer]:
@@ -205,8 +261,14 @@ def show() -> None:
     if not views:
         _show_how_to_begin()
         return
-    show_overview(views, snapshots)
-    name = _choose(views)
+    if len(views) > MOST_IN_A_TABLE:
+        chosen = show_crowd(views)
+    else:
+        show_overview(views)
+        chosen = views
+    if not chosen:
+        return
+    name = _choose(chosen)
     _show_target(next(view for view in views if view.name == name))
 
 
@@ -218,7 +280,7 @@ def _show_how_to_begin() -> None:
     follow_jobs(belongs_to("local"))
 
 
-def _choose(views: tuple[TargetView, ...]) -> str:
+def _choose(views: Sequence[TargetView]) -> str:
     """Let a person choose a target; at first the first one that has told what it is."""
     default = next((view.name for view in views if view.was_seen), views[0].name)
     if len(views) == 1:

@@ -1,0 +1,114 @@
+"""Having targets for one's own runs alone for a while, all of them or none, and giving them back."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from enginebench_controller import wire
+from enginebench_controller.errors import EnginebenchError, InputError, ReservedError
+from enginebench_controller.home import Home
+from enginebench_controller.records import LOCAL_TARGET, Reservation
+from enginebench_controller.targets.session import check_targets, open_client
+from enginebench_controller.wire.fields import optional
+from enginebench_proto.v1 import reservation_pb2
+
+ASK_AGAIN_SECONDS = (1.0, 3.0)
+"""Two who wait for the same targets should not go on meeting each other."""
+
+
+@dataclass(frozen=True)
+class ReservationOrder:
+    """For how long to have targets, how long to wait until others have ended theirs, and why, for whoever meets it."""
+
+    for_ns: int
+    wait_ns: int = 0
+    reason: str = ""
+
+
+async def reserve(
+    home: Home, names: Iterable[str], order: ReservationOrder, on_wait: Callable[[str], None]
+) -> Mapping[str, Reservation]:
+    """Reserve all these targets, or none; what one had of them already is set anew.
+
+    While it waits nothing is held, so that two who want the same ones never wait for each other; `on_wait` is told for
+    whom, once. Raises `InputError` for an unknown target, `ReservedError`, `UnreachableError` and `AgentError`.
+    """
+    wanted = sorted(set(names))
+    _check(home, wanted)
+    deadline = time.monotonic() + order.wait_ns / 1e9
+    is_told = False
+    while True:
+        try:
+            return await _all_or_none(home, wanted, order)
+        except ReservedError as error:
+            seconds = min(random.uniform(*ASK_AGAIN_SECONDS), deadline - time.monotonic())  # noqa: S311  # no secret
+            if seconds <= 0:
+                raise
+            if not is_told:
+                on_wait(str(error))
+            is_told = True
+        await asyncio.sleep(seconds)
+
+
+async def release(home: Home, name: str) -> Reservation | None:
+    """End the reservation of a target, whoever has it; returns what it was, None where there was none.
+
+    Raises `InputError` for an unknown target, `UnreachableError`, and `AgentError` for somebody else's that the target
+    does not let one end.
+    """
+    _check(home, [name])
+    async with open_client(home, name) as client:
+        if client.reservation is None:
+            return None
+        answer = await client.release(client.reservation.holder)
+    return wire.from_reservation(answer.released) if answer.HasField("released") else None
+
+
+def _check(home: Home, names: Sequence[str]) -> None:
+    check_targets(home, names)
+    if LOCAL_TARGET in names:
+        raise InputError(
+            "this machine's own agent lives only as long as a command, and one command has it at a time: there is "
+            "nothing to reserve; for a longer one run `enginebench-agent serve` and add it as a target"
+        )
+
+
+async def _all_or_none(home: Home, names: Sequence[str], order: ReservationOrder) -> Mapping[str, Reservation]:
+    taken: dict[str, reservation_pb2.ReserveResponse] = {}
+    try:
+        for name in names:
+            async with open_client(home, name) as client:
+                taken[name] = await client.reserve(order.for_ns, order.reason)
+    except BaseException as error:
+        stuck = await _give_back(home, taken)
+        if isinstance(error, EnginebenchError) and len(names) > 1:
+            error.args = (f"{error}\n{_what_is_left(names, stuck)}",)
+        raise
+    return {name: wire.from_reservation(answer.reservation) for name, answer in taken.items()}
+
+
+async def _give_back(home: Home, taken: Mapping[str, reservation_pb2.ReserveResponse]) -> list[str]:
+    """Put everything back as it was; returns the targets where that cannot be done."""
+    stuck = []
+    for name, answer in reversed(list(taken.items())):
+        before = optional(answer, "replaced")
+        try:
+            async with open_client(home, name) as client:
+                if before is None:
+                    await client.release(answer.reservation.holder)
+                else:
+                    await client.reserve(before.left_ns, before.reason)
+        except EnginebenchError:
+            stuck.append(name)
+    return stuck
+
+
+def _what_is_left(names: Sequence[str], stuck: Sequence[str]) -> str:
+    if not stuck:
+        return f"so none of these {len(names)} targets was reserved"
+    return (
+        f"so none of these {len(names)} targets was to be reserved, but {', '.join(sorted(stuck))} could not be given "
+        "back: `enginebench targets release` once they answer, or their time comes to its end"
+    )
