@@ -1,15 +1,16 @@
 """`python -m benchmarks.lake FOLDER`: many writers that are killed again and again, one lake, its rows and its times.
 
-The results are those of big_store.py. Each writer is a process with a copy of them, of which it synchronizes a share, and
-a part of its neighbour's as well; one of them after the other is killed by SIGKILL and begins anew. Then every table must have as
-many rows as the store. With --pages the cases of pages.py are opened over the lake, before it is compacted and after.
+The results are those of big_store.py. Each writer is a process with a home of its own, of which it synchronizes a
+share, and a part of its neighbour's as well; one of them after the other is killed by SIGKILL and begins anew. Then
+every table must have as many rows as the store. With --pages the cases of pages.py are opened over the lake, before it
+is compacted and after; with --others Polars and Dask read it, too. For s3://… the environment says where the object store is, as for `enginebench store sync`.
 """
 
 import argparse
 import os
 import random
+import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,10 +18,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks import big_store, pages
 from enginebench_controller.home import STORE_VARIABLE, Home
-from enginebench_controller.store.lake.place import Lake, lake_at
+from enginebench_controller.store.lake.place import Lake, found, lake_at
 from enginebench_controller.store.lake.reading import LakeStore, forget
 from enginebench_controller.store.lake.tables import TABLES
 from enginebench_controller.store.lake.upkeep import compact
@@ -30,6 +32,11 @@ from enginebench_controller.store.store import Store
 _PATIENCE_S = 600.0
 _SHARED_EACH = 10
 """Every so many benchmarks one is brought by two writers."""
+
+_PAGE = Path(__file__).parents[1] / "docs" / "reference" / "lake.md"
+_SUMS = (
+    "SELECT engine, sum(latency_ns)::BIGINT FROM block_samples JOIN measurements ON id = measurement_id GROUP BY engine"
+)
 
 _ASKED: Mapping[str, str] = {
     "all benchmarks": "SELECT count(*) FROM benchmarks",
@@ -53,7 +60,8 @@ class Writers:
         home = self.source / "writers" / str(number)
         if not home.exists():
             home.mkdir(parents=True)
-            shutil.copy(Home(self.source).store.path, home)
+            # A name of its own for the one file, which nobody writes to here; its lock is each one's own.
+            os.link(Home(self.source).store.path, home / "results.duckdb")
         command = [sys.executable, "-m", "benchmarks.lake", str(home), "--lake", self.lake.url, "--write", "-"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE)
         assert process.stdin is not None
@@ -70,8 +78,11 @@ class Writers:
                     raise RuntimeError(f"writer {number} ended with {code}")
 
 
-def write(source: Home, lake: Lake, writers: int, kills: int, seed: int = 1) -> tuple[float, int]:
-    """Have so many bring all results of `source` into the lake; return the seconds it took and how many were killed."""
+def write(source: Home, lake: Lake, writers: int, kills: int, every_s: float, seed: int = 1) -> tuple[float, int]:
+    """Have so many bring all results of `source` into the lake, and kill one about every `every_s`.
+
+    Returns the seconds it took and how many were killed.
+    """
     ids = [one.benchmark.id for one in source.store.benchmarks()]
     shares = [ids[number::writers] for number in range(writers)]
     shares = [[*share, *shares[number - 1][::_SHARED_EACH]] for number, share in enumerate(shares)]
@@ -80,7 +91,7 @@ def write(source: Home, lake: Lake, writers: int, kills: int, seed: int = 1) -> 
     for number in range(writers):
         group.start(number)
     while group.living:
-        time.sleep(chance.uniform(0.1, 1.0))
+        time.sleep(every_s * chance.uniform(0.2, 1.8))
         group.settle()
         if group.living and killed < kills:
             number = chance.choice(sorted(group.living))
@@ -97,16 +108,31 @@ def rows_of(store: Store) -> dict[str, int]:
     return {table.name: table.rows for table in store.tables() if table.name in names}
 
 
+def size_of(lake: Lake) -> str:
+    """How many files of rows its tables name, and their bytes."""
+    files = [table.get_add_actions(flatten=True).column("size_bytes").to_pylist() for table in found(lake).values()]
+    return f"{sum(map(len, files))} files, {sum(map(sum, files)) / 1e6:,.0f} MB"
+
+
+def sums(program: str, lake: Lake) -> dict[str, Any]:
+    """What another program finds by the lines of the lake's page."""
+    (code,) = re.findall(rf"```python\n(import {program}.*?)```", _PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code.replace("/data/lake", lake.url), names)  # noqa: S102  # our own page
+    answer: dict[str, Any] = names["answer"]
+    return answer
+
+
 def first_answers(path: Path, lake: Lake) -> dict[str, float]:
     """Seconds until each question is answered by who has just opened the lake."""
-    found = {}
+    answers = {}
     for name, sql in _ASKED.items():
         forget(lake)
         begun = time.monotonic()
         with LakeStore(path, [lake.url])._reading() as connection:
             connection.execute(sql).fetchall()
-        found[name] = time.monotonic() - begun
-    return found
+        answers[name] = time.monotonic() - begun
+    return answers
 
 
 def main() -> None:
@@ -119,7 +145,9 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=400_000)
     parser.add_argument("--layer-rows", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=6)
+    parser.add_argument("--every", type=float, default=0.5, metavar="SECONDS", help="between two kills, on average")
     parser.add_argument("--pages", action="store_true", help="open the pages, too")
+    parser.add_argument("--others", action="store_true", help="ask Polars and Dask for sums, too")
     parser.add_argument("--write", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     home, lake = Home(asked.folder), lake_at(asked.lake or str(asked.folder / "lake"))
@@ -128,7 +156,7 @@ def main() -> None:
         return
     if not home.store.path.exists():
         big_store.make(home, benchmarks=asked.benchmarks, samples=asked.samples, layer_rows=asked.layer_rows)
-    seconds, killed = write(home, lake, asked.writers, asked.kills)
+    seconds, killed = write(home, lake, asked.writers, asked.kills, asked.every)
     print(f"{asked.writers} writers, {killed} times killed: {seconds:.0f} s", flush=True)
     _tell("before compaction", home, lake, asked)
     begun = time.monotonic()
@@ -144,17 +172,22 @@ def _write(home: Home, lake: Lake, mine: set[str]) -> None:
 
 def _tell(when: str, home: Home, lake: Lake, asked: argparse.Namespace) -> None:
     forget(lake)
-    lost = {
-        name: (expected, there)
-        for name, expected in rows_of(home.store).items()
-        if (there := rows_of(LakeStore(home.store.path, [lake.url]))[name]) != expected
-    }
-    print(f"{when}: {'every row is there once' if not lost else f'rows differ: {lost}'}", flush=True)
+    there = rows_of(LakeStore(home.store.path, [lake.url]))
+    lost = {name: (rows, there[name]) for name, rows in rows_of(home.store).items() if there[name] != rows}
+    told = f"rows differ: {lost}" if lost else f"every row is there once: {sum(there.values()):,}"
+    print(f"{when}, {size_of(lake)}: {told}", flush=True)
     for name, seconds in first_answers(home.store.path, lake).items():
         print(f"  {name}: {seconds:.2f} s", flush=True)
     if asked.pages:
         os.environ[STORE_VARIABLE] = shlex.quote(lake.url)
         print(pages.table(pages.opened(home, 3)), flush=True)
+    if asked.others:
+        with home.store._reading() as connection:
+            expected = dict(connection.execute(_SUMS).fetchall())
+        for program in ("polars", "dask"):
+            begun = time.monotonic()
+            told = "the same sums" if sums(program, lake) == expected else "other sums"
+            print(f"  {program}: {told} in {time.monotonic() - begun:.1f} s", flush=True)
     if lost:
         raise SystemExit("rows were lost or doubled")
 

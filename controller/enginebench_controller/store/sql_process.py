@@ -22,6 +22,7 @@ import duckdb
 
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.connection import reading
+from enginebench_controller.store.statements import STREAM
 
 
 class JsonValues:
@@ -91,7 +92,7 @@ def _opened(request: dict[str, Any], confined: Mapping[str, str]) -> AbstractCon
     path, timeout_s = Path(request["path"]), request["lock_timeout_s"]
     if not request["reads"]:
         return reading(path, timeout_s, confined)
-    from enginebench_controller.store.lake.reading import reading_together  # noqa: PLC0415  # it loads a lake's libraries
+    from enginebench_controller.store.lake.reading import reading_together  # noqa: PLC0415  # seldom
 
     return reading_together(path, request["reads"], timeout_s, confined)
 
@@ -125,6 +126,8 @@ def _words_of_duckdb() -> Iterator[None]:
     except (duckdb.OutOfMemoryException, MemoryError):
         raise InputError("the query takes more memory than a query may have; let it group, or narrow it") from None
     except duckdb.Error as error:
+        if STREAM in str(error):
+            raise  # a file of a lake failed, no query: lake/reading.py tells
         # After an empty line comes the place in the query, drawn with spaces.
         words = " ".join(str(error).partition("\n\n")[0].split())
         raise InputError(f"DuckDB cannot answer this: {words}") from None

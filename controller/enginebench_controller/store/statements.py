@@ -58,6 +58,10 @@ def rows(connection: duckdb.DuckDBPyConnection, query: str, *parameters: Any) ->
     return [dict(zip(names, values, strict=True)) for values in result.fetchall()]
 
 
+STREAM = "stream registered as '"
+"""How DuckDB calls what is no table of its own, with the name after it, where reading from it fails."""
+
+
 def among(column: str, values: Sequence[Any]) -> str:
     """The condition that a column has one of so many values, with a mark for each.
 

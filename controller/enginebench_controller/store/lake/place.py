@@ -36,6 +36,7 @@ _REASONS = {
     "Permission denied|Operation not permitted": "there is no permission to use it",
     "Read-only file system": "it lies on a read-only file system",
     "Not a directory|File exists": "it is not a folder",
+    "magic bytes|[Cc]orrupt|[Jj]son error|Deserializ": "a file of it is damaged; put it there again from a copy",
     "No such file|not found|NotFound": "a file of it is gone, as after a compaction with too short a grace; try again",
 }
 """What the library says, and what of it a person is told: its own texts may show requests."""
@@ -91,11 +92,15 @@ def library() -> Any:
 
 @contextmanager
 def explained(lake: Lake) -> Iterator[None]:
-    """Put what the library says into one sentence: `StoreUnreachableError` of an object store, else `StoreError`."""
+    """Put what the libraries say into one sentence: `StoreUnreachableError` of an object store, else `StoreError`."""
     deltalake = library()
+    import pyarrow  # noqa: PLC0415  # of an extra
+
     try:
         yield
-    except (deltalake.exceptions.DeltaError, OSError) as error:
+    except deltalake.exceptions.CommitFailedError:
+        raise StoreError(f"{lake.url} was changed by somebody else in the same moment; do the same again") from None
+    except (deltalake.exceptions.DeltaError, pyarrow.ArrowException, OSError) as error:
         text = str(error)
         reason = next((why for words, why in _REASONS.items() if re.search(words, text)), type(error).__name__)
         kind = StoreUnreachableError if lake.is_remote else StoreError
@@ -122,7 +127,6 @@ def made(lake: Lake) -> Mapping[str, Any]:
 
     Raises `StoreError` where foreign files lie there, and then nothing was written.
     """
-    deltalake = library()
     with explained(lake):
         foreign = sorted(_names(lake) - {table.name for table in TABLES})
     if foreign:
@@ -130,28 +134,16 @@ def made(lake: Lake) -> Mapping[str, Any]:
             f"{lake.url} has something else in it ({foreign[0]}) and was left alone; name a new folder for a lake"
         )
     there = found(lake)
-    for table in TABLES:
-        if table.name not in there:
-            _require_empty(lake, table)
+    missing = [table for table in TABLES if table.name not in there]
+    for table in missing:
+        _require_empty(lake, table)
     with explained(lake):
         for table in TABLES:
-            if table.name in there:
+            if table in missing:
+                _create(lake, table)
+            else:
                 _raise_schema(there[table.name], table)
-                continue
-            try:
-                deltalake.DeltaTable.create(
-                    lake.place_of(table),
-                    arrow_schema(table),
-                    mode="error",
-                    partition_by=[MONTH],
-                    configuration=_configuration(table),
-                    raise_if_key_not_exists=False,
-                    storage_options=lake.options,
-                )
-            except deltalake.exceptions.DeltaError:
-                # Somebody else may have made it in the same moment.
-                deltalake.DeltaTable(lake.place_of(table), storage_options=lake.options)
-    return found(lake)
+    return found(lake) if missing else there
 
 
 def _opened(lake: Lake, table: LakeTable) -> Any:
@@ -173,10 +165,31 @@ def _opened(lake: Lake, table: LakeTable) -> Any:
     return opened
 
 
+def _create(lake: Lake, table: LakeTable) -> None:
+    deltalake = library()
+    try:
+        deltalake.DeltaTable.create(
+            lake.place_of(table),
+            arrow_schema(table),
+            mode="error",
+            partition_by=[MONTH],
+            configuration=_configuration(table),
+            raise_if_key_not_exists=False,
+            storage_options=lake.options,
+        )
+    except deltalake.exceptions.DeltaError:
+        if _opened(lake, table) is None:  # and else somebody made it in the same moment
+            raise
+
+
 def _raise_schema(opened: Any, table: LakeTable) -> None:
     """Bring an older table up to date: columns that it lacks are added by what is written next."""
-    if int(opened.metadata().configuration[PROPERTY]) < SCHEMA:
-        opened.alter.set_table_properties(_configuration(table), raise_if_not_exists=False)
+    deltalake = library()
+    while int(opened.metadata().configuration[PROPERTY]) < SCHEMA:
+        try:
+            opened.alter.set_table_properties(_configuration(table), raise_if_not_exists=False)
+        except deltalake.exceptions.CommitFailedError:
+            opened.update_incremental()  # somebody else wrote, or did the same
 
 
 def _configuration(table: LakeTable) -> dict[str, str]:

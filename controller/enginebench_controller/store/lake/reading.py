@@ -29,7 +29,7 @@ from enginebench_controller.store.lake.tables import (
     StoreColumn,
     store_columns,
 )
-from enginebench_controller.store.statements import rows
+from enginebench_controller.store.statements import STREAM, rows
 from enginebench_controller.store.store import Store
 
 if TYPE_CHECKING:
@@ -54,11 +54,8 @@ class OpenLake:
     heads: Mapping[str, Any]
     ids: Mapping[str, frozenset[str]]
     datasets: Mapping[str, "Dataset"]
-
-    @property
-    def version(self) -> str:
-        """Changes with all that is seen."""
-        return "/".join(str(opened.version()) for opened in self.heads.values())
+    version: str
+    """Changes with all that is seen."""
 
 
 class LakeStore(Store):
@@ -95,9 +92,11 @@ def reading_together(
         try:
             yield connection
         except duckdb.Error as error:
-            failed = re.search(rf"'{_VIEW.format('([0-9]+)')}", str(error))
-            if failed is None:
+            failed = re.search(STREAM + _VIEW.format("([0-9]+)"), str(error))
+            if failed is None and with_own:
                 raise
+            if failed is None:
+                raise StoreError(f"{' and '.join(reads)} cannot be read: {str(error).splitlines()[0]}") from None
             lake = lakes[int(failed[1])].lake
             forget(lake)
             with explained(lake):
@@ -145,16 +144,20 @@ def forget(lake: Lake) -> None:
 
 
 def _has_changed(known: OpenLake) -> bool:
-    before = known.version
     with explained(known.lake):
         for head in known.heads.values():
             head.update_incremental()
-    return known.version != before
+    return _version(known.heads) != known.version
+
+
+def _version(heads: Mapping[str, Any]) -> str:
+    return "/".join(str(head.version()) for head in heads.values())
 
 
 def _open(lake: Lake) -> OpenLake:
     """What the heads name first, then the rest: all of what they name was there before."""
     heads = found(lake, HEADS)
+    version = _version(heads)
     with explained(lake):
         datasets = {name: dataset(lake, name, head) for name, head in heads.items()}
         ids = {name: frozenset(one.to_table(columns=["id"]).column("id").to_pylist()) for name, one in datasets.items()}
@@ -163,7 +166,7 @@ def _open(lake: Lake) -> OpenLake:
         raise no_lake(lake)
     with explained(lake):
         datasets |= {name: dataset(lake, name, table) for name, table in others.items()}
-    return OpenLake(lake, heads, ids, datasets)
+    return OpenLake(lake, heads, ids, datasets, version)
 
 
 def _show(connection: duckdb.DuckDBPyConnection, lakes: Sequence[OpenLake], *, with_own: bool) -> None:
