@@ -3,7 +3,8 @@
 The results are those of big_store.py. Each writer is a process with a home of its own, of which it synchronizes a
 share, and a part of its neighbour's as well; one of them after the other is killed by SIGKILL and begins anew. Then
 every table must have as many rows as the store. With --pages the cases of pages.py are opened over the lake, before it
-is compacted and after; with --others Polars and Dask read it, too. For s3://… the environment says where the object store is, as for `enginebench store sync`.
+is compacted and after; with --others Polars and Dask read it, too. For s3://… the environment says where the object
+store is, as for `enginebench store sync`.
 """
 
 import argparse

@@ -59,10 +59,29 @@ def filled(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def filled_again(filled, tmp_path_factory):
+    """The same after two others have written to the lake, one after the other; the store has what they had."""
+    folder = tmp_path_factory.mktemp("again")
+    shutil.copytree(filled, folder, dirs_exist_ok=True)
+    for identity in ("b0000003", "b0000004"):
+        one = Store(folder / identity / "results.duckdb")
+        fill(one, identity)
+        sync(one.path, lake_at(str(folder / "lake")))
+        fill(Store(folder / "home" / "results.duckdb"), identity)
+    return folder
+
+
+def copied(folder, tmp_path):
+    """The store and the lake of such a folder, for one test."""
+    for name in ("home", "lake"):
+        shutil.copytree(folder / name, tmp_path / name)
+    return Store(tmp_path / "home" / "results.duckdb", timeout_s=30), lake_at(str(tmp_path / "lake"))
+
+
 @pytest.fixture
 def own(filled, tmp_path):
-    (tmp_path / "home").mkdir()
-    shutil.copy(filled / "home" / "results.duckdb", tmp_path / "home")
+    shutil.copytree(filled / "home", tmp_path / "home")
     return Store(tmp_path / "home" / "results.duckdb", timeout_s=30)
 
 

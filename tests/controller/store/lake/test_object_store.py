@@ -27,16 +27,24 @@ pytestmark = pytest.mark.slow
 SECRET = "s3cr3t-of-the-test"
 
 
-@pytest.fixture
-def bucket(monkeypatch):
+@pytest.fixture(scope="module")
+def server():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     # A process of its own: whoever reads holds Python's lock until the server answers.
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    yield f"http://127.0.0.1:{port}"
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def bucket(server, monkeypatch):
+    """One that is empty, in the environment of whoever may use it."""
     environment = {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ENDPOINT_URL": server,
         "AWS_ALLOW_HTTP": "true",
         "AWS_ACCESS_KEY_ID": "key-of-the-test",
         "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -44,15 +52,14 @@ def bucket(monkeypatch):
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
+    name = f"lab-{time.monotonic_ns()}"
     for _ in range(300):
         try:
-            client().create_bucket(Bucket="lab")
+            client().create_bucket(Bucket=name)
             break
         except EndpointConnectionError:
             time.sleep(0.2)
-    yield "s3://lab"
-    server.kill()
-    server.wait()
+    return f"s3://{name}"
 
 
 def client():
@@ -81,7 +88,7 @@ def test_what_is_written_is_read_back_also_by_sql_and_after_compaction(own, remo
 
 def test_several_writers_at_once_and_a_killed_one_bring_everything_once(own, remote, writer, tmp_path):
     other = Store(tmp_path / "other" / "results.duckdb")
-    fill(other, "b0000002", "b0000003")
+    fill(other, "b0000003")
     assert writer(own.path, remote, dies_after=4).wait(60) == -signal.SIGKILL
     assert counts(remote)["benchmarks"] == counts(remote)["blocks"] == 0
 
@@ -92,10 +99,11 @@ def test_several_writers_at_once_and_a_killed_one_bring_everything_once(own, rem
 
 
 def test_a_bucket_with_something_else_in_it_is_left_alone(own, bucket):
-    client().put_object(Bucket="lab", Key="mixed/notes.txt", Body=b"mine")
+    name = bucket.removeprefix("s3://")
+    client().put_object(Bucket=name, Key="mixed/notes.txt", Body=b"mine")
     result = CliRunner().invoke(make_app(), ["store", "sync", f"{bucket}/mixed"], catch_exceptions=True)
     assert "has something else in it (notes.txt)" in str(result.exception)
-    assert [one["Key"] for one in client().list_objects_v2(Bucket="lab")["Contents"]] == ["mixed/notes.txt"]
+    assert [one["Key"] for one in client().list_objects_v2(Bucket=name)["Contents"]] == ["mixed/notes.txt"]
 
 
 def test_a_store_that_does_not_answer_or_refuses_is_one_sentence_without_secrets(own, bucket, monkeypatch):

@@ -2,6 +2,8 @@
 
 import signal
 
+import deltalake
+import pyarrow
 import pytest
 
 import invented
@@ -9,7 +11,7 @@ from controller.store.lake.conftest import fill
 from enginebench_controller.errors import StoreError
 from enginebench_controller.store.lake.place import lake_at
 from enginebench_controller.store.lake.reading import LakeStore, forget
-from enginebench_controller.store.lake.tables import BENCHMARK, MODELS, PROFILE, TABLES
+from enginebench_controller.store.lake.tables import MODELS, PROFILE, TABLES
 from enginebench_controller.store.lake.writing import sync
 from enginebench_controller.store.store import Store
 
@@ -54,48 +56,33 @@ def test_what_is_new_is_added_and_what_grew_is_told(own, synced):
     assert counts(synced)["measurements"] == 9
 
 
-COMMITS = 1 + len(BENCHMARK.parts) + 1
+def test_half_of_anything_is_never_seen_and_whoever_comes_next_goes_on(own, lake, writer):
+    """Killed after so many commits each: the models, two tables, three, the samples; then the rows, and layers."""
+    for dies_after in (1, 2, 3, 1):
+        assert writer(own.path, lake, dies_after).wait(60) == -signal.SIGKILL
+        assert {name for name, rows in counts(lake).items() if rows} == {MODELS.name}
+    assert writer(own.path, lake, 2).wait(60) == -signal.SIGKILL
+    there, all_of_it = counts(lake), stored(own)
+    profiles = [table.name for table in (PROFILE.head, *PROFILE.parts)]
+    assert there == all_of_it | dict.fromkeys(profiles, 0)
+    assert deltalake.DeltaTable(f"{lake.url}/{PROFILE.parts[0].name}").to_pyarrow_table().num_rows
 
-
-@pytest.mark.parametrize("dies_after", range(1, COMMITS))
-def test_half_of_a_benchmark_is_never_seen_and_the_next_try_completes_it(own, lake, writer, dies_after):
-    killed = writer(own.path, lake, dies_after)
-    assert killed.wait(60) == -signal.SIGKILL
-    seen = counts(lake)
-    assert {name: rows for name, rows in seen.items() if name != MODELS.name} == dict.fromkeys(
-        seen.keys() - {"models"}, 0
-    )
-
-    sync(own.path, lake)
-    assert counts(lake) == stored(own)
-
-
-def test_half_of_a_profile_is_never_seen(own, lake, writer):
-    killed = writer(own.path, lake, COMMITS + 1)
-    assert killed.wait(60) == -signal.SIGKILL
-    seen = counts(lake)
-    assert seen["benchmarks"] == 2
-    assert [seen[table.name] for table in (PROFILE.head, *PROFILE.parts)] == [0, 0, 0]
-
-    sync(own.path, lake)
-    assert counts(lake) == stored(own)
+    assert [one.new for one in sync(own.path, lake)] == [(), ("p0000001",)]
+    assert counts(lake) == all_of_it
 
 
 def test_several_writers_at_once_bring_everything_once(own, lake, writer, tmp_path):
-    """Each has two benchmarks that all have, and one that nobody else has."""
-    paths = [own.path]
-    for number in range(3):
-        other = Store(tmp_path / f"home{number}" / "results.duckdb")
-        fill(other, "b0000001", "b0000002", f"b100000{number}")
-        paths.append(other.path)
+    """Two have the same, and one has a part of it, too."""
+    other = Store(tmp_path / "other" / "results.duckdb")
+    fill(other, "b0000002", "b0000003")
 
-    begun = [writer(path, lake) for path in (*paths, own.path)]
-    assert [(one.wait(120), one.stderr.read()) for one in begun] == [(0, "")] * 5
+    begun = [writer(path, lake) for path in (own.path, other.path, own.path)]
+    assert [(one.wait(120), one.stderr.read()) for one in begun] == [(0, "")] * 3
     found = counts(lake)
-    assert found["benchmarks"] == 5
-    assert found["measurements"] == 15
+    assert found["benchmarks"] == 3
+    assert found["measurements"] == 9
     assert found["models"] == 2
-    assert found["block_samples"] == stored(own)["block_samples"] // 2 * 5
+    assert found["block_samples"] == stored(own)["block_samples"] // 2 * 3
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "blocks/old.csv"])
@@ -110,9 +97,6 @@ def test_a_folder_with_something_else_in_it_is_left_alone(own, lake, tmp_path, n
 
 
 def test_a_delta_table_of_somebody_else_is_left_alone(own, lake):
-    import deltalake
-    import pyarrow
-
     deltalake.write_deltalake(f"{lake.url}/blocks", pyarrow.table({"id": ["x"]}))
 
     with pytest.raises(StoreError, match="not enginebench's"):
@@ -124,8 +108,6 @@ def test_a_delta_table_of_somebody_else_is_left_alone(own, lake):
 
 
 def test_a_lake_of_a_newer_enginebench_is_left_alone(own, synced):
-    import deltalake
-
     table = deltalake.DeltaTable(f"{synced.url}/blocks")
     table.alter.set_table_properties({"enginebench.schema": "99"}, raise_if_not_exists=False)
     forget(synced)

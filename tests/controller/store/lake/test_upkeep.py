@@ -1,15 +1,17 @@
 """Small files are joined without a row lost, and cleared away only when nobody can be reading them any more."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
+import invented
 from controller.plain import series
-from controller.store.lake.conftest import fill
+from controller.store.lake.conftest import copied
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.lake.reading import LakeStore, forget
-from enginebench_controller.store.lake.upkeep import Compacted, compact
-from enginebench_controller.store.lake.writing import sync
+from enginebench_controller.store.lake.upkeep import GRACE_HOURS, Compacted, compact
 from enginebench_controller.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -18,14 +20,18 @@ IDS = tuple(f"b000000{number}" for number in range(1, 5))
 
 
 @pytest.fixture
-def scattered(own, synced, tmp_path):
-    """A lake that several wrote to, one after the other, and a store with all that they had."""
-    for identity in IDS[2:]:
-        one = Store(tmp_path / identity / "results.duckdb")
-        fill(one, identity)
-        sync(one.path, synced)
-        fill(own, identity)
-    return synced
+def own_and_scattered(filled_again, tmp_path):
+    return copied(filled_again, tmp_path)
+
+
+@pytest.fixture
+def own(own_and_scattered):
+    return own_and_scattered[0]
+
+
+@pytest.fixture
+def scattered(own_and_scattered):
+    return own_and_scattered[1]
 
 
 def files(lake):
@@ -48,9 +54,12 @@ def test_every_row_is_kept_and_a_second_time_nothing_is_left_to_do(own, scattere
 
 
 def test_who_began_before_goes_on_reading(own, scattered):
+    """Also where what is replaced was written long ago: the grace begins with the moment in which it is replaced."""
     store = LakeStore(own.path, [scattered.url])
+    before, long_ago = files(scattered), time.time() - 2 * GRACE_HOURS * 3600
+    for file in before:
+        os.utime(file, (long_ago, long_ago))
     with store._reading() as connection:
-        before = files(scattered)
         assert compact(scattered).joined > 0
         assert set(before) < set(files(scattered))
         ((samples,),) = connection.execute("SELECT count(latency_ns) FROM block_samples").fetchall()
@@ -72,7 +81,7 @@ def test_who_reads_files_that_are_gone_is_told_and_the_next_look_finds_the_new_o
 
 def test_writers_and_readers_go_on_meanwhile(own, scattered, writer, tmp_path):
     late = Store(tmp_path / "late" / "results.duckdb")
-    fill(late, "b0000009")
+    late.add_benchmark(invented.benchmark("b0000009"))
     begun = [writer(late.path, scattered)]
     compact(scattered)
     assert [(one.wait(60), one.stderr.read()) for one in begun] == [(0, "")]
