@@ -41,10 +41,12 @@ _ROW_GROUP = 131_072
 
 _WAITING = {
     "benchmark": """
-        SELECT benchmarks.id, count(measurements.id) AS measurements, coalesce(sum(iterations), 0)::BIGINT AS samples
+        SELECT benchmarks.id, count(measurements.id) AS parts, coalesce(sum(iterations), 0)::BIGINT AS samples
         FROM benchmarks LEFT JOIN measurements ON benchmark_id = benchmarks.id
         GROUP BY benchmarks.id, created_at_unix_ns ORDER BY created_at_unix_ns, benchmarks.id""",
-    "profile": "SELECT id, 1 AS measurements, 0 AS samples FROM profiles ORDER BY created_at_unix_ns, id",
+    "profile": """
+        SELECT id, count(layers.profile_id) AS parts, 0 AS samples FROM profiles LEFT JOIN layers ON profile_id = id
+        GROUP BY id, created_at_unix_ns ORDER BY created_at_unix_ns, id""",
 }
 
 _NAMED_MODELS = {
@@ -108,37 +110,35 @@ class _Writer:
             return ()
         counted = self._column(BENCHMARK.parts[0], BENCHMARK.parts[0].key).value_counts().to_pylist()
         counts = {one["values"]: one["counts"] for one in counted}
-        return tuple(one["id"] for one in there if one["measurements"] > counts.get(one["id"], 0))
+        return tuple(one["id"] for one in there if one["parts"] > counts.get(one["id"], 0))
 
     def _write_whole(self, kind: Kind, together: Sequence[Mapping[str, Any]]) -> None:
         ids = [one["id"] for one in together]
         self._write_models(kind, ids)
-        first = kind.parts[0]
-        # Nobody writes to a later table who has not written to the first one, so most need no look into all of them.
-        doubtful = (self._ids_in(first) | {one["id"] for one in together if not one["measurements"]}).intersection(ids)
+        # Nobody writes of something to a later table who has not written of it to the first one. So if that has of none
+        # of these now, and will have of all, whatever others write of them comes later, and is a conflict then.
+        is_first = all(one["parts"] for one in together) and self._ids_in(kind.parts[0]).isdisjoint(ids)
         for table in (*kind.parts, kind.head):
-            doubtful = self._append(table, ids, doubtful)
+            is_first = self._append(table, ids, is_first=is_first)
 
     def _write_models(self, kind: Kind, ids: Sequence[str]) -> None:
         named = self._rows_of_store(_WITH_PARENTS.format(_NAMED_MODELS[kind.noun]), ids=ids)
         known = self._ids_in(MODELS)
-        self._append(MODELS, [one["id"] for one in named if one["id"] not in known], frozenset())
+        self._append(MODELS, [one["id"] for one in named if one["id"] not in known], is_first=True)
 
-    def _append(self, table: LakeTable, ids: Sequence[str], doubtful: frozenset[str]) -> frozenset[str]:
-        """Commit the rows of these ids to one table, of the `doubtful` ones only if they are not in it yet.
+    def _append(self, table: LakeTable, ids: Sequence[str], *, is_first: bool) -> bool:
+        """Commit the rows of these ids to one table, but for those that it has, which who `is_first` need not look for.
 
-        Returns those that are doubtful for the tables after it: all, where somebody else turned out to write them, too.
+        Returns whether that is still so: not where somebody else turned out to write of them, too. A commit conflicts
+        with those after the moment at which the table was looked at, so to look at it again is to look for all ids.
         """
         deltalake, opened = library(), self.tables[table.name]
         for attempt in range(_ATTEMPTS):
-            if doubtful:
-                opened.update_incremental()
-            there = {one for one in doubtful if opened.transaction_version(_transaction_id(one)) is not None}
-            lacking = [one for one in ids if one not in there]
+            lacking = list(ids) if is_first else self._lacking(table, ids)
             arriving = _Arriving(self, table, lacking)
             data = arriving.rows() if lacking else None
             if data is None:
-                return doubtful
+                return is_first
             try:
                 deltalake.write_deltalake(
                     opened,
@@ -153,16 +153,21 @@ class _Writer:
                 )
             except deltalake.exceptions.CommitFailedError:
                 time.sleep(random.uniform(0, 0.1 * 2 ** min(attempt, 5)))  # noqa: S311  # spreads writers, no secret
-                doubtful = frozenset(ids)
+                is_first = False
             except deltalake.exceptions.DeltaError:
                 if arriving.failure:
                     raise arriving.failure from None
                 raise
             else:
-                return doubtful
+                return is_first
         raise StoreError(
             f"{self.lake.url} is written to by too many others at once; do the same again: nothing is doubled"
         )
+
+    def _lacking(self, table: LakeTable, ids: Sequence[str]) -> list[str]:
+        opened = self.tables[table.name]
+        opened.update_incremental()
+        return [one for one in ids if opened.transaction_version(_transaction_id(one)) is None]
 
     def _rows_of_store(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         with reading(self.path, self.timeout_s) as connection:

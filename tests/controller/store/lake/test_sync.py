@@ -85,6 +85,23 @@ def test_several_writers_at_once_bring_everything_once(own, lake, writer, tmp_pa
     assert found["block_samples"] == stored(own)["block_samples"] // 2 * 3
 
 
+def test_who_finds_a_half_doubles_nothing_that_others_bring_in_the_meantime(own, lake, writer, tmp_path, monkeypatch):
+    killed, other = (Store(tmp_path / name / "results.duckdb") for name in ("killed", "other"))
+    fill(killed, "b0000001")
+    fill(other, "b0000002")
+    assert writer(killed.path, lake, 2).wait(60) == -signal.SIGKILL
+    write = deltalake.write_deltalake
+
+    def write_and_let_another_write(*arguments, **named):
+        monkeypatch.setattr(deltalake, "write_deltalake", write)
+        write(*arguments, **named)
+        sync(other.path, lake)
+
+    monkeypatch.setattr(deltalake, "write_deltalake", write_and_let_another_write)
+    sync(own.path, lake)
+    assert counts(lake) == stored(own)
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "blocks/old.csv"])
 def test_a_folder_with_something_else_in_it_is_left_alone(own, lake, tmp_path, name):
     foreign = tmp_path / "lake" / name
