@@ -7,6 +7,7 @@ one is refused, and whoever was killed between two tables finds what he had writ
 
 import random
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +98,7 @@ class _Writer:
 
     def write(self, kind: Kind, without: Collection[str]) -> Synced:
         waiting = [one for one in self._rows_of_store(_WAITING[kind.noun]) if one["id"] not in without]
-        known = self._ids_in(kind.head)
+        known = self._rows_by_id(kind.head)
         lacking = [one for one in waiting if one["id"] not in known]
         for together in _batches(lacking, _SAMPLES_TOGETHER, _MOST_TOGETHER):
             self._write_whole(kind, together)
@@ -108,22 +109,21 @@ class _Writer:
         """Those that grew since they were written, as what was imported or resumed may."""
         if kind is not BENCHMARK or not there:
             return ()
-        counted = self._column(BENCHMARK.parts[0], BENCHMARK.parts[0].key).value_counts().to_pylist()
-        counts = {one["values"]: one["counts"] for one in counted}
-        return tuple(one["id"] for one in there if one["parts"] > counts.get(one["id"], 0))
+        measurements = self._rows_by_id(BENCHMARK.parts[0])
+        return tuple(one["id"] for one in there if one["parts"] > measurements[one["id"]])
 
     def _write_whole(self, kind: Kind, together: Sequence[Mapping[str, Any]]) -> None:
         ids = [one["id"] for one in together]
         self._write_models(kind, ids)
         # Nobody writes of something to a later table who has not written of it to the first one. So if that has of none
         # of these now, and will have of all, whatever others write of them comes later, and is a conflict then.
-        is_first = all(one["parts"] for one in together) and self._ids_in(kind.parts[0]).isdisjoint(ids)
+        is_first = all(one["parts"] for one in together) and not self._rows_by_id(kind.parts[0], ids)
         for table in (*kind.parts, kind.head):
             is_first = self._append(table, ids, is_first=is_first)
 
     def _write_models(self, kind: Kind, ids: Sequence[str]) -> None:
         named = self._rows_of_store(_WITH_PARENTS.format(_NAMED_MODELS[kind.noun]), ids=ids)
-        known = self._ids_in(MODELS)
+        known = self._rows_by_id(MODELS)
         self._append(MODELS, [one["id"] for one in named if one["id"] not in known], is_first=True)
 
     def _append(self, table: LakeTable, ids: Sequence[str], *, is_first: bool) -> bool:
@@ -134,7 +134,10 @@ class _Writer:
         """
         deltalake, opened = library(), self.tables[table.name]
         for attempt in range(_ATTEMPTS):
-            lacking = list(ids) if is_first else self._lacking(table, ids)
+            lacking = list(ids)
+            if not is_first:
+                there = self._rows_by_id(table, ids)
+                lacking = [one for one in ids if one not in there]
             arriving = _Arriving(self, table, lacking)
             data = arriving.rows() if lacking else None
             if data is None:
@@ -164,25 +167,26 @@ class _Writer:
             f"{self.lake.url} is written to by too many others at once; do the same again: nothing is doubled"
         )
 
-    def _lacking(self, table: LakeTable, ids: Sequence[str]) -> list[str]:
-        opened = self.tables[table.name]
-        opened.update_incremental()
-        return [one for one in ids if opened.transaction_version(_transaction_id(one)) is None]
-
     def _rows_of_store(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         with reading(self.path, self.timeout_s) as connection:
             result = connection.execute(query, parameters)
             names = [column[0] for column in result.description]
             return [dict(zip(names, values, strict=True)) for values in result.fetchall()]
 
-    def _column(self, table: LakeTable, name: str) -> "pyarrow.ChunkedArray":
+    def _rows_by_id(self, table: LakeTable, among: Sequence[str] | None = None) -> Counter[str]:
+        """Whose rows a table of the lake has by now, of these ids or of any, and how many of each.
+
+        The transactions of the log would say it, too, but to ask for one is to read all of the log.
+        """
+        from pyarrow import dataset as datasets  # noqa: PLC0415  # of an extra
+
         opened = self.tables[table.name]
         opened.update_incremental()
-        return dataset(self.lake, table.name, opened).to_table(columns=[name]).column(name)
-
-    def _ids_in(self, table: LakeTable) -> frozenset[str]:
-        """Whose rows a table of the lake has by now."""
-        return frozenset(self._column(table, table.key).unique().to_pylist())
+        asked = None if among is None else datasets.field(table.key).isin(list(among))
+        counted: Counter[str] = Counter()
+        for batch in dataset(self.lake, table.name, opened).to_batches(columns=[table.key], filter=asked):
+            counted.update({one["values"]: one["counts"] for one in batch.column(0).value_counts().to_pylist()})
+        return counted
 
 
 @dataclass
