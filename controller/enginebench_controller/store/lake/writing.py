@@ -2,7 +2,7 @@
 
 Delta makes a commit to one table atomic, and not to several. So the row through which a benchmark is seen is committed
 last, and each commit says as Delta's application transactions whose rows it has: of two writers that bring the same
-one is refused, and whoever was killed between two tables finds what he had written already.
+one is refused, and looks again, as all do who find that somebody has begun: somebody else, or whoever was killed.
 """
 
 import random
