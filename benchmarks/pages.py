@@ -24,8 +24,11 @@ Row = Mapping[str, Any]
 
 def measure(setting: Setting) -> list[Row]:
     """A row a page, and one for the memory after all of them."""
-    home = _big_home(quick=setting.quick)
-    rounds = 2 if setting.quick else _ROUNDS
+    return opened(_big_home(quick=setting.quick), 2 if setting.quick else _ROUNDS)
+
+
+def opened(home: Home, rounds: int) -> list[Row]:
+    """The same rows, of any home that big_store.py filled, or of what `ENGINEBENCH_STORE` names."""
     with served(home.path) as server, browsing(server.url) as browser:
         browser.paint("/targets")
         rows = [_row(browser, case, rounds) for case in CASES]

@@ -123,6 +123,12 @@ class StoreError(EnginebenchError):
     """The results cannot be read or written: disk full, no permission, a lock, a newer file."""
 
 
+class StoreUnreachableError(StoreError):
+    """The object store that a lake lies in does not answer, or refuses."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
 class UnreachableError(EnginebenchError):
     """A target does not answer. `lasting` where it will not in a moment either."""
 

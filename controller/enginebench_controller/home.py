@@ -1,6 +1,8 @@
 """The controller's folder on this machine: where the results, the model versions and the local agent live."""
 
 import os
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,19 +20,37 @@ if TYPE_CHECKING:
 
 HOME_VARIABLE = "ENGINEBENCH_HOME"
 
+STORE_VARIABLE = "ENGINEBENCH_STORE"
+"""What is read in place of the own store, as a shell would write several: lakes, and `own` for the own one."""
+
 
 @dataclass(frozen=True)
 class Home:
-    """The folder `path` and what is kept in it. Nothing is created, or loaded, before it is needed."""
+    """The folder `path` and what is kept in it. Nothing is created, or loaded, before it is needed.
+
+    Where `reads` names lakes, the results are theirs, and can only be read.
+    """
 
     path: Path
+    reads: tuple[str, ...] = ()
 
     @cached_property
     def store(self) -> "Store":
         """The results, the targets and what they said of themselves."""
+        from enginebench_controller.store.connection import DEFAULT_TIMEOUT_S  # noqa: PLC0415  # brings DuckDB
+
+        return self.store_within(DEFAULT_TIMEOUT_S)
+
+    def store_within(self, timeout_s: float) -> "Store":
+        """The same, which waits so long for others."""
         from enginebench_controller.store.store import Store  # noqa: PLC0415  # brings DuckDB, NumPy and SciPy
 
-        return Store(self.path / "results.duckdb")
+        path = self.path / "results.duckdb"
+        if not self.reads:
+            return Store(path, timeout_s)
+        from enginebench_controller.store.lake.reading import LakeStore  # noqa: PLC0415  # likewise
+
+        return LakeStore(path, self.reads, timeout_s)
 
     @cached_property
     def library(self) -> "ModelLibrary":
@@ -70,3 +90,8 @@ def default_home() -> Home:
     """The folder that `ENGINEBENCH_HOME` names, or the user's data folder."""
     named = os.environ.get(HOME_VARIABLE)
     return Home(Path(named).expanduser() if named else platformdirs.user_data_path("enginebench"))
+
+
+def home_to_read(stores: Sequence[str] = ()) -> Home:
+    """The same folder, with the results of these stores, or of those that `ENGINEBENCH_STORE` names."""
+    return Home(default_home().path, tuple(stores) or tuple(shlex.split(os.environ.get(STORE_VARIABLE, ""))))

@@ -1,14 +1,17 @@
 """`enginebench ui` and `open`: the pages, as commands that they add to the command line themselves."""
 
 import importlib.util
+import os
+import shlex
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
 
 import typer
 
 from enginebench_controller.cli import completion
+from enginebench_controller.cli.options import Stores
 from enginebench_controller.errors import InputError
-from enginebench_controller.home import default_home
+from enginebench_controller.home import STORE_VARIABLE, default_home, home_to_read
 
 if TYPE_CHECKING:
     from enginebench_controller.store.store import Store
@@ -27,12 +30,17 @@ def register(app: typer.Typer) -> None:
 def ui(
     port: Port = DEFAULT_PORT,
     browser: Annotated[bool, typer.Option("--browser", help="Open a browser window.")] = False,
+    stores: Stores = None,
 ) -> None:
     """Serve the pages on this machine, until Ctrl-C."""
     _require_streamlit()
     from enginebench_ui.launch import serve  # noqa: PLC0415  # it loads much that the help does not need
 
-    raise typer.Exit(serve(default_home().path, port, open_browser=browser))
+    home = home_to_read(stores or ())
+    if home.reads:
+        home.store.generation()  # says what is wrong with a lake before a page would
+        os.environ[STORE_VARIABLE] = shlex.join(home.reads)
+    raise typer.Exit(serve(home.path, port, open_browser=browser))
 
 
 def open_page(

@@ -75,7 +75,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "jobs": {"jobs": "Benchmarks and other long work that the pages started."},
     "store": {
         "query": "Ask the results by SQL (DuckDB's), reading only; docs/reference/tables.md lists tables and columns.",
-        "store": "The file that holds all results: checking it, copying it.",
+        "store": "The file that holds all results: checking it, copying it, sharing it.",
     },
 }
 """The modules in `commands`, in the order of the help, with the first word of each command and how its help begins.

@@ -21,6 +21,7 @@ from enginebench_controller.errors import (
     ReservedError,
     RunUnknownError,
     StoreError,
+    StoreUnreachableError,
     UnknownFormatError,
     UnknownModelError,
     UnreachableError,
@@ -52,7 +53,8 @@ EXITS: Mapping[int, ErrorExplanation] = {
         "Wrong usage or input, or an impossible configuration: nothing was run.", "Do what the sentence says."
     ),
     ExitCode.UNREACHABLE: ErrorExplanation(
-        "A target does not answer.", "Start its agent, or correct its address; `enginebench targets check` asks again."
+        "A target, or the object store of a lake, does not answer.",
+        "Start its agent, or correct its address; `enginebench targets check` asks again.",
     ),
     ExitCode.CONDITION_MET: ErrorExplanation(
         "Worse, beyond noise: a condition of `compare --fail-if` holds, or what `gate` calls worse. Of "
@@ -93,6 +95,10 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
     StoreError: ErrorExplanation(
         "The results cannot be read or written: disk full, no permission, another program, damage, a newer file.",
         "Do what the sentence says; `enginebench store check` looks for damage, `store restore` takes up a copy.",
+    ),
+    StoreUnreachableError: ErrorExplanation(
+        "The object store that a lake lies in does not answer, or refuses.",
+        "See to the address, the bucket and the credentials in your environment; then do the same again.",
     ),
     SshError: ErrorExplanation(
         "The machine of a target cannot be reached with ssh.",

@@ -55,6 +55,15 @@ ExportForm = Annotated[
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; stdout without it, but for Parquet.")
 ]
+Stores = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store",
+        metavar="LAKE",
+        help="Read from this lake, a folder or s3://BUCKET/FOLDER, and not the own store. Repeatable; `own` is that. "
+        "ENGINEBENCH_STORE says the same.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 LogTo = Annotated[
     list[str] | None,

@@ -217,6 +217,15 @@ def claimed(path: Path) -> Iterator[Claim | None]:
         yield Claim(_read(stream, path), path) if _locked(stream) and path.exists() else None
 
 
+def under_way(home: Path) -> frozenset[str]:
+    """The benchmarks of which something is still to come, of living commands or interrupted ones."""
+    found = set()
+    for path in plans(home):
+        with suppress(FileNotFoundError), path.open("rb") as stream:
+            found.add(_read(stream, path).id)
+    return frozenset(found)
+
+
 def missing_outcomes(home: Path, stored_ids: StoredIds) -> int:
     """How many measurements and profiles of interrupted commands are not in the store."""
     return sum(not one.settled for pending in _interrupted(home) for one in undertakings_of(pending, stored_ids))

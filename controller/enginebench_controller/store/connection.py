@@ -52,6 +52,9 @@ class StoreFile:
     others.
     """
 
+    reads: tuple[str, ...] = ()
+    """What is read in place of the file, where that is something else; see lake/reading.py."""
+
     def __init__(self, path: Path, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self.path = path
         self._timeout_s = timeout_s
@@ -102,7 +105,7 @@ def reading(
     `confined` adds to DuckDB's configuration, which is locked then. Raises `StoreError` like `transaction`.
     """
     config = _READING | dict(confined or {})
-    with _explained(path), _existing(path, timeout_s, config) if is_there(path) else _empty(config) as connection:
+    with _explained(path), _existing(path, timeout_s, config) if is_there(path) else in_memory(config) as connection:
         yield connection
 
 
@@ -183,8 +186,9 @@ def _up_to_date(path: Path, timeout_s: float) -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def _empty(config: dict[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(":memory:", config=config) as connection:
+def in_memory(confined: Mapping[str, str] | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open what has all tables and no rows. `confined` as in `reading`."""
+    with duckdb.connect(":memory:", config=_READING | dict(confined or {})) as connection:
         schema.migrate(connection, Path(":memory:"))
         yield connection
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from enginebench_controller.records import BlockSamples
 from enginebench_controller.records.run import BlockLatency
 from enginebench_controller.store.connection import StoreFile
-from enginebench_controller.store.statements import Row, rows
+from enginebench_controller.store.statements import Row, among, rows
 
 _SERIES = ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns")
 _PLACE = ("owner", "process", "block")
@@ -51,7 +51,7 @@ class LatencyCurve:
 _CURVES = f"""
     WITH own AS MATERIALIZED (
         SELECT measurement_id, process, block, latency_ns, rowid AS place
-        FROM block_samples WHERE measurement_id IN (SELECT unnest(?))
+        FROM block_samples WHERE {{among}}
     ), per_block AS MATERIALIZED (
         SELECT measurement_id, process, block, count(*) AS samples, min(place) AS first_place FROM own GROUP BY ALL
     ), placed AS (
@@ -92,7 +92,7 @@ _CURVES = f"""
 _BLOCKS = """
     SELECT measurement_id, process, block, count(*) AS samples, sum(latency_ns)::BIGINT AS total_ns,
         median(latency_ns) AS median_ns
-    FROM block_samples WHERE measurement_id IN (SELECT unnest(?))
+    FROM block_samples WHERE {among}
     GROUP BY ALL ORDER BY measurement_id, process, block"""
 
 
@@ -113,14 +113,16 @@ class SampleStore(StoreFile):
     def latency_curves(self, measurement_ids: Sequence[str], bins: int = 600) -> Mapping[str, LatencyCurve]:
         """Return the raw latencies of measurements, by id, reduced to what a chart shows; without samples, none."""
         with self._reading() as connection:
-            found = rows(connection, _CURVES, list(measurement_ids), bins)
+            query = _CURVES.format(among=among("measurement_id", measurement_ids))
+            found = rows(connection, query, *measurement_ids, bins)
         return {row["measurement_id"]: _curve(row) for row in found}
 
     def block_latencies(self, measurement_ids: Sequence[str]) -> Mapping[str, tuple[BlockLatency, ...]]:
         """Return what the raw latencies of each block add up to, by measurement id; without samples, none."""
         found: dict[str, list[BlockLatency]] = {}
         with self._reading() as connection:
-            for row in rows(connection, _BLOCKS, list(measurement_ids)):
+            query = _BLOCKS.format(among=among("measurement_id", measurement_ids))
+            for row in rows(connection, query, *measurement_ids):
                 found.setdefault(row.pop("measurement_id"), []).append(BlockLatency(**row))
         return {identity: tuple(blocks) for identity, blocks in found.items()}
 
@@ -223,8 +225,10 @@ def samples_of(connection: duckdb.DuckDBPyConnection, measurement_id: str) -> tu
 def _columns(
     connection: duckdb.DuckDBPyConnection, measurement_id: str, names: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
-    # A scan keeps the order of insertion, which is that of completion within a block.
-    query = f"SELECT {', '.join(names)} FROM block_samples WHERE measurement_id = ?"  # noqa: S608
+    # A scan of the file keeps the order of insertion, which is that of completion within a block. A view shows lakes.
+    is_view = connection.execute("SELECT count(*) > 0 FROM duckdb_views() WHERE view_name = 'block_samples'").fetchall()
+    order = "ORDER BY process, block, rowid" if is_view[0][0] else ""
+    query = f"SELECT {', '.join(names)} FROM block_samples WHERE measurement_id = ? {order}"  # noqa: S608
     columns: dict[str, NDArray[Any]] = connection.execute(query, [measurement_id]).fetchnumpy()
     return columns
 

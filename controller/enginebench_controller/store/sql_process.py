@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import duckdb
 
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.connection import reading
+from enginebench_controller.store.statements import STREAM
 
 
 class JsonValues:
@@ -81,10 +82,19 @@ def _run(request: dict[str, Any]) -> None:
         # Names that are no table are not looked up among the variables of this program.
         "python_enable_replacements": "false",
     }
-    with reading(Path(request["path"]), request["lock_timeout_s"], confined) as connection:
+    with _opened(request, confined) as connection:
         _confine(limits)
         with _words_of_duckdb():
             _answer(connection, _only_statement(connection, request["sql"]), limits)
+
+
+def _opened(request: dict[str, Any], confined: Mapping[str, str]) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+    path, timeout_s = Path(request["path"]), request["lock_timeout_s"]
+    if not request["reads"]:
+        return reading(path, timeout_s, confined)
+    from enginebench_controller.store.lake.reading import reading_together  # noqa: PLC0415  # seldom
+
+    return reading_together(path, request["reads"], timeout_s, confined)
 
 
 def _confine(limits: dict[str, Any]) -> None:
@@ -116,6 +126,8 @@ def _words_of_duckdb() -> Iterator[None]:
     except (duckdb.OutOfMemoryException, MemoryError):
         raise InputError("the query takes more memory than a query may have; let it group, or narrow it") from None
     except duckdb.Error as error:
+        if STREAM in str(error):
+            raise  # a file of a lake failed, no query: lake/reading.py tells
         # After an empty line comes the place in the query, drawn with spaces.
         words = " ".join(str(error).partition("\n\n")[0].split())
         raise InputError(f"DuckDB cannot answer this: {words}") from None

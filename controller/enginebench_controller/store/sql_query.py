@@ -8,6 +8,7 @@ once, so it keeps the next one waiting.
 """
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -46,11 +47,22 @@ READY = Processes(spare=True)
 """For programs that live long."""
 
 
+# What reads lakes would reserve a gigabyte of the memory that a query may have, and a stack for each core.
+_SPARING = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "ARROW_IO_THREADS": "2",
+    "OMP_NUM_THREADS": "2",
+    "TOKIO_WORKER_THREADS": "2",
+}
+
+
 def _start() -> subprocess.Popen[str]:
     # -P: what lies in the current folder is no module of ours.
     command = [sys.executable, "-P", "-m", "enginebench_controller.store.sql_process"]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, encoding="utf-8")
+    return subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, encoding="utf-8", env=os.environ | _SPARING
+    )
 
 
 _SLACK_S = 20.0
@@ -113,7 +125,8 @@ class SqlStore(StoreFile):
         if not sql.strip():
             raise InputError("there is no SQL to run; SELECT * FROM benchmarks, for example")
         limits = limits or QueryLimits()
-        asked = {"path": str(self.path), "sql": sql, "lock_timeout_s": self._timeout_s, "limits": asdict(limits)}
+        place = {"path": str(self.path), "reads": self.reads, "lock_timeout_s": self._timeout_s}
+        asked = place | {"sql": sql, "limits": asdict(limits)}
         process = processes.take()
         try:
             lines = _answer(process, json.dumps(asked), limits, self._timeout_s).splitlines()

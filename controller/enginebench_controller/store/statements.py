@@ -58,6 +58,18 @@ def rows(connection: duckdb.DuckDBPyConnection, query: str, *parameters: Any) ->
     return [dict(zip(names, values, strict=True)) for values in result.fetchall()]
 
 
+STREAM = "stream registered as '"
+"""How DuckDB calls what is no table of its own, with the name after it, where reading from it fails."""
+
+
+def among(column: str, values: Sequence[Any]) -> str:
+    """The condition that a column has one of so many values, with a mark for each.
+
+    By name, and not by a join with a list: so it is known before a scan begins, which passes over what cannot match.
+    """
+    return f"{column} IN ({', '.join('?' * len(values))})" if values else "false"
+
+
 def write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows that have a value for each column of `types`, which are DuckDB's; a JSON column takes any data.
 
@@ -80,7 +92,7 @@ def parts(
 ) -> defaultdict[str, list[Part]]:
     """What belongs to measurements, in order, by their id."""
     found: defaultdict[str, list[Part]] = defaultdict(list)
-    query = f"SELECT * FROM {table} WHERE measurement_id IN (SELECT unnest(?)) ORDER BY {order}"  # noqa: S608
-    for row in rows(connection, query, ids) if ids else ():
+    query = f"SELECT * FROM {table} WHERE {among('measurement_id', ids)} ORDER BY {order}"  # noqa: S608
+    for row in rows(connection, query, *ids):
         found[row["measurement_id"]].append(read(row))
     return found

@@ -360,7 +360,10 @@ class Table:
     columns: tuple[Column, ...]
 
 
-_COLUMNS = "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal ORDER BY column_index"
+# Views of lakes over them have the same columns.
+_COLUMNS = """
+    SELECT table_name, column_name, data_type FROM duckdb_columns()
+    WHERE NOT internal AND database_name <> 'temp' ORDER BY column_index"""
 
 
 class TableStore(StoreFile):

@@ -7,6 +7,7 @@ long as the store's generation stays the same.
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -15,7 +16,7 @@ import streamlit as st
 from enginebench_controller.errors import EnginebenchError, InputError, ModelError
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.graph.analysis import CountedModel, counted_model
-from enginebench_controller.home import Home, default_home
+from enginebench_controller.home import Home, default_home, home_to_read
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import (
     NOISE_AGE_NS,
@@ -58,13 +59,13 @@ def kept(most: int, spinner: str | bool = False) -> Callable[[Callable[P, R]], C
 
 def place() -> tuple[str, str]:
     """Return where the store is, and its generation: the first arguments of what is kept."""
-    own = default_home().store
-    return str(own.path), own.generation()
+    read = home_to_read().store
+    return str(read.path), read.generation()
 
 
 def store_at(path: str) -> Store:
-    """Return the store there, as pages read it: they do not wait for long."""
-    return Store(Path(path), timeout_s=READ_TIMEOUT_S)
+    """Return the store there, or the lakes that are read in its place: pages do not wait for long."""
+    return replace(home_to_read(), path=Path(path).parent).store_within(READ_TIMEOUT_S)
 
 
 WITH_NODES = "onnx"
@@ -201,7 +202,7 @@ def _two_sides(path: str, generation: str, benchmark_id: str) -> dict[str, str]:
 @kept(8)
 def _gated(path: str, generation: str, benchmark_id: str) -> GateResult | None:
     benchmark = _bundle(path, generation, benchmark_id).benchmark
-    return gate_of(default_home(), benchmark) if benchmark.plan.get("gate") else None
+    return gate_of(home_to_read(), benchmark) if benchmark.plan.get("gate") else None
 
 
 @kept(4)

@@ -19,7 +19,7 @@ from enginebench_controller.cli.console import (
     print_table,
     remark,
 )
-from enginebench_controller.cli.options import BenchmarkName, ExportForm, Force, Json, Notes, Output
+from enginebench_controller.cli.options import BenchmarkName, ExportForm, Force, Json, Notes, Output, Stores
 from enginebench_controller.cli.searches import commands_of
 from enginebench_controller.cli.tables import instant, print_failures, print_outcomes
 from enginebench_controller.errors import InputError
@@ -32,7 +32,7 @@ from enginebench_controller.files.exports.measurements import export_measurement
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.files.verdicts.gates import gate_document
-from enginebench_controller.home import Home, default_home
+from enginebench_controller.home import Home, default_home, home_to_read
 from enginebench_controller.records import Benchmark, Measurement, Search, SearchKind
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.searches import search_of
@@ -52,9 +52,9 @@ def register(app: typer.Typer) -> None:
     app.command("import")(import_)
 
 
-def list_(json: Json = False) -> None:
+def list_(json: Json = False, stores: Stores = None) -> None:
     """List the benchmarks, newest first."""
-    store = default_home().store
+    store = home_to_read(stores or ()).store
     listed, searches = store.benchmarks(), store.searches()
     if json:
         print_json(benchmark_list_document(listed, searches))
@@ -101,13 +101,14 @@ def show(
         bool, typer.Option("--failures", help="Only what failed, each with all of the engine's own words.")
     ] = False,
     notes: Notes = False,
+    stores: Stores = None,
 ) -> None:
     """Show one benchmark: its answers, then its measurements."""
     if failures and json:
         raise InputError("--json has all of the engine's words already, under `failure`; leave --failures out")
     if blocks and not json:
         raise InputError("--blocks is for the document: write --json --blocks")
-    home = default_home()
+    home = home_to_read(stores or ())
     store = home.store
     if (search := _search_meant(store, benchmark)) is not None:
         if failures or blocks:
@@ -192,6 +193,7 @@ def export(
             help="Write nothing, and send measurements to mlflow:URI, otlp:URL or wandb. Repeatable.",
         ),
     ] = None,
+    stores: Stores = None,
 ) -> None:
     """Export benchmarks or profiles: as JSON that `import` reads back, or for other programs.
 
@@ -199,7 +201,7 @@ def export(
     """
     if log_to and (output is not None or form is not ExportFormat.JSON):
         raise InputError("--log-to sends results and writes no file: leave --format and --output out")
-    store = default_home().store
+    store = home_to_read(stores or ()).store
     found = find_subjects(store, names)
     if found.also:
         remark(f"note: {found.also}")

@@ -17,7 +17,7 @@ from enginebench_controller.cli.console import (
     remark,
     without_marks,
 )
-from enginebench_controller.cli.options import Json, Notes
+from enginebench_controller.cli.options import Json, Notes, Stores
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.new_file import new_file
 from enginebench_controller.files.reports import (
@@ -29,7 +29,7 @@ from enginebench_controller.files.reports import (
 )
 from enginebench_controller.files.verdicts.comparisons import benchmarks_document, comparison_document
 from enginebench_controller.files.verdicts.junit import junit
-from enginebench_controller.home import Home, default_home
+from enginebench_controller.home import Home, home_to_read
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import parse_percent
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL, Verdict
@@ -264,13 +264,14 @@ def compare(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     notes: Notes = False,
+    stores: Stores = None,
 ) -> None:
     """Say which is faster, by how much, and how sure that is. Ratios below 1 mean that the second takes less time."""
     conditions = () if fail_if is None else parse_conditions(fail_if)
     if not conditions and (strict or junit_file):
         raise InputError(f"{'--strict' if strict else '--junit'} goes with --fail-if, which says on what condition")
     share = None if practical is None else _share(practical)
-    home = default_home()
+    home = home_to_read(stores or ())
     subjects = find_subjects(home.store, names)
     if subjects.also:
         remark(f"note: {subjects.also}")

@@ -1,4 +1,4 @@
-"""`enginebench query` and `store …`: the results file, asked in SQL and looked after."""
+"""`enginebench query` and `store …`: the results file, asked in SQL, looked after, and brought into a lake of many."""
 
 import json as json_text
 import sys
@@ -9,10 +9,13 @@ import typer
 from rich.text import Text
 
 from enginebench_controller.cli.console import UNKNOWN, confirmed, plain, print_json, print_table, remark, stdout
-from enginebench_controller.cli.options import Json
+from enginebench_controller.cli.options import Json, Stores
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.store_answers import check_document, query_csv, query_document
-from enginebench_controller.home import default_home
+from enginebench_controller.home import default_home, home_to_read
+from enginebench_controller.store.lake.place import lake_at
+from enginebench_controller.store.lake.upkeep import GRACE_HOURS, compact
+from enginebench_controller.store.lake.writing import Synced, sync
 from enginebench_controller.store.sql_query import QueryLimits, QueryResult
 
 LONGEST_S = 20.0
@@ -30,11 +33,13 @@ def query(
     ] = 5.0,
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
+    stores: Stores = None,
 ) -> None:
     """Ask the results by SQL (DuckDB's), reading only; docs/reference/tables.md lists tables and columns."""
     if json and csv:
         raise InputError("--json and --csv are two forms of one answer; choose one")
-    result = default_home().store.query(sql, QueryLimits(seconds=seconds, rows=rows, answer_bytes=_MOST_BYTES))
+    limits = QueryLimits(seconds=seconds, rows=rows, answer_bytes=_MOST_BYTES)
+    result = home_to_read(stores or ()).store.query(sql, limits)
     if json:
         print_json(query_document(result))
     elif csv:
@@ -64,7 +69,7 @@ def _cell(value: Any) -> Text:
 
 _OF_OTHERS = 0o077
 
-group = typer.Typer(no_args_is_help=True, help="The file that holds all results: checking it, copying it.")
+group = typer.Typer(no_args_is_help=True, help="The file that holds all results: checking it, copying it, sharing it.")
 
 
 def register(app: typer.Typer) -> None:
@@ -120,3 +125,43 @@ def restore(
     remark(f"restored from {file}")
     if kept:
         remark(f"what was there before: {kept}; `enginebench store restore {kept}` undoes this")
+
+
+LakePlace = Annotated[str, typer.Argument(metavar="LAKE", help="A folder, or s3://BUCKET/FOLDER.")]
+
+
+@group.command("sync")
+def sync_(lake: LakePlace) -> None:
+    """Write what a lake lacks of these results, for others to read: Delta tables. Repeats change nothing."""
+    from enginebench_controller.runs.undertaking import under_way  # noqa: PLC0415  # it brings gRPC
+
+    home, place = default_home(), lake_at(lake)
+    waiting = under_way(home.path)
+    found = sync(home.store.path, place, waiting)
+    remark(f"{place.url}: {', '.join(map(_words, found))}")
+    if waiting:
+        remark(f"left out, as they are under way or wait for `enginebench resume`: {', '.join(sorted(waiting))}")
+    for behind in (one for each in found for one in each.behind):
+        remark(f"{behind} has more measurements here than in the lake, which keeps what it has")
+
+
+def _words(synced: Synced) -> str:
+    return f"{len(synced.new)} {synced.noun}s are new in it, {synced.known} were there"
+
+
+@group.command("compact")
+def compact_(
+    lake: LakePlace,
+    grace: Annotated[
+        int,
+        typer.Option(metavar="HOURS", min=0, help="Replaced files stay for so long, for those who still read them."),
+    ] = GRACE_HOURS,
+    nobody_else: Annotated[
+        bool, typer.Option("--nobody-else", help="Nobody reads or writes the lake now: any grace will do.")
+    ] = False,
+) -> None:
+    """Join the small files of a lake, and clear away replaced ones. Others may read and write meanwhile."""
+    found = compact(lake_at(lake), grace, nobody_else=nobody_else)
+    remark(
+        f"{found.joined:,} files were joined into {found.into:,}; what was replaced {grace} hours ago is cleared away"
+    )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from typing import TypeVar
 
 from enginebench_controller.files.reports import benchmark_html
-from enginebench_controller.home import default_home
+from enginebench_controller.home import home_to_read
 from enginebench_controller.records import Interval, Measurement
 from enginebench_controller.records.run import BlockLatency
 from enginebench_controller.stats.comparison import PRACTICAL
@@ -78,7 +78,7 @@ def mean_intervals(measurements: Iterable[Measurement]) -> dict[str, Interval | 
 
 def report(benchmark_id: str) -> str:
     """Return a benchmark compared with itself, as a page for others that begins with its answers. Calls no page."""
-    home = default_home()
+    home = home_to_read()
     benchmark = home.store.benchmark(benchmark_id)
     found = compare_benchmarks(home, [benchmark], PRACTICAL)
     missing = [line.strip() for line in first_failures(found.given)]
@@ -125,7 +125,7 @@ def _trend(path: str, generation: str, measurement_id: str) -> tuple[TrendPoint,
 @kept(8)
 def _trend_alerts(path: str, generation: str, model_digest: str, target: str) -> Findings:
     found = [alerts(one) for one in store_at(path).histories(model_digest, target)]
-    return tuple((one, known(default_home(), one.alerts)) for one in found)
+    return tuple((one, known(home_to_read(), one.alerts)) for one in found)
 
 
 @kept(8)

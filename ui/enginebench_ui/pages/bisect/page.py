@@ -8,7 +8,7 @@ import streamlit as st
 
 from enginebench_controller.files.palette import OWN_ENGINES
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
-from enginebench_controller.home import default_home
+from enginebench_controller.home import home_to_read
 from enginebench_controller.plan.bisect import METRICS, BisectOrder
 from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.records import LOCAL_TARGET, Search, SearchKind
@@ -132,7 +132,7 @@ def read_progress(search: Search) -> tuple[tuple[BisectGate, ...], str]:
 
 @kept(8)
 def _progress(path: str, generation: str, search_id: str) -> tuple[tuple[BisectGate, ...], str]:
-    home, search = default_home(), store_at(path).search(search_id)
+    home, search = home_to_read(), store_at(path).search(search_id)
     return gates_so_far(home, search), progress_of(home, search)
 
 

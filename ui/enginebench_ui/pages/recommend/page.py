@@ -12,7 +12,7 @@ from enginebench_controller.files.verdicts.recommendations import (
     recommendation_markdown,
     recommendation_toml,
 )
-from enginebench_controller.home import default_home
+from enginebench_controller.home import home_to_read
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, make_order
 from enginebench_controller.records import LOCAL_TARGET, Search, SearchKind
 from enginebench_controller.runs.recommending import so_far
@@ -141,7 +141,7 @@ def read_answer(search: Search) -> Recommendation | Recommendations | None:
 @kept(8, "Reading what was measured …")
 def _answer(path: str, generation: str, search_id: str) -> Recommendation | Recommendations | None:
     search = store_at(path).search(search_id)
-    return so_far(default_home(), search) if search.answer is None else read_stored(search.answer)
+    return so_far(home_to_read(), search) if search.answer is None else read_stored(search.answer)
 
 
 def show_search(search: Search) -> None:

@@ -1,0 +1,70 @@
+"""The commands that write lakes and read them."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import invented
+from enginebench_controller.cli import make_app
+from enginebench_controller.errors import StoreError
+from enginebench_controller.home import home_to_read
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def run(own, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(own.path.parent))
+    monkeypatch.delenv("ENGINEBENCH_STORE", raising=False)
+
+    def run(*arguments):
+        done = CliRunner().invoke(make_app(), list(arguments), catch_exceptions=True)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    return run
+
+
+def test_results_are_brought_into_a_lake_and_read_from_a_home_without_any(run, lake, tmp_path, monkeypatch):
+    assert "2 benchmarks are new in it, 0 were there, 1 profiles are new" in run("store", "sync", lake.url).stderr
+    assert "0 benchmarks are new in it, 2 were there" in run("store", "sync", lake.url).stderr
+    assert "files were joined" in run("store", "compact", lake.url).stderr
+
+    mine = {name: run(*words).stdout for name, words in ASKED.items()}
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "nothing"))
+    assert {name: run(*words, "--store", lake.url).stdout for name, words in ASKED.items()} == mine
+    monkeypatch.setenv("ENGINEBENCH_STORE", f"'{lake.url}' own")
+    assert run(*ASKED["list"]).stdout == mine["list"]
+
+
+ASKED = {
+    "list": ("list", "--json"),
+    "show": ("show", "b0000001", "--json", "--blocks"),
+    "compare": ("compare", "b0000001", "b0000002", "--json"),
+    "query": ("query", "SELECT id, mean_ns FROM measurements ORDER BY id", "--csv"),
+    "export": ("export", "b0000001"),
+    "profile": ("export", "p0000001"),
+}
+
+
+def test_what_is_under_way_is_left_out_until_it_is_whole(run, own, lake, monkeypatch):
+    monkeypatch.setattr("enginebench_controller.runs.undertaking.under_way", lambda home: frozenset({"b0000002"}))
+    done = run("store", "sync", lake.url)
+    assert "1 benchmarks are new" in done.stderr
+    assert "left out, as they are under way or wait for `enginebench resume`: b0000002" in done.stderr
+    listed = json.loads(run("list", "--json", "--store", lake.url).stdout)
+    assert [one["id"] for one in listed["benchmarks"]] == ["b0000001"]
+
+
+def test_pages_read_what_the_environment_names(own, synced, tmp_path, monkeypatch):
+    from enginebench_ui.shared.reading import place, store_at
+
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "nothing"))
+    monkeypatch.setenv("ENGINEBENCH_STORE", synced.url)
+    path, before = place()
+    assert store_at(path).benchmarks() == own.benchmarks()
+    assert place() == (path, before)
+    with pytest.raises(StoreError, match="can only be read"):
+        home_to_read().store.add_benchmark(invented.benchmark())
