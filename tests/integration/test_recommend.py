@@ -49,7 +49,7 @@ def test_what_wins_is_told_first_with_the_command_that_repeats_it(here: Bench, m
     found = here.json("recommend", model, *SMALL, "--max-latency", "p95<50ms", *written)
 
     assert found["outcome"] == "found"
-    assert found["sentence"].startswith("fake, batch 8, 1 core: ")
+    assert found["sentence"].startswith("fake, FAKE:0, batch 8, 1 core: ")
     assert "(limit 50 ms, held with 95 % confidence)" in found["sentence"]
     best = found["tried"][found["best"]]
     assert best["configuration"]["batch"] == 8
@@ -97,7 +97,7 @@ def test_cancelled_it_tells_the_best_so_far_and_can_be_gone_on_with(here: Bench,
         command.send_signal(signal.SIGINT)
         _, said = command.communicate(timeout=60)
     assert command.returncode == 130, said
-    assert "unconfirmed, as the search was broken off: fake, batch " in said
+    assert "unconfirmed, as the search was broken off: fake, FAKE:0, batch " in said
     assert store.searches()[0].answer is None
 
 
@@ -107,7 +107,7 @@ def _first_step_is_there(store: Store) -> bool:
 
 def test_a_limit_that_nothing_holds_names_the_nearest_and_ends_with_4(here: Bench, model: Path) -> None:
     said = here.cli("recommend", model, *ONE, "--max-latency", "p95<2ms", expect=4)
-    assert said.stdout.startswith("nothing meets p95 < 2 ms; the nearest is fake, batch ")
+    assert said.stdout.startswith("nothing meets p95 < 2 ms; the nearest is fake, FAKE:0, batch ")
 
 
 def test_one_whose_outputs_are_wrong_is_no_answer(here: Bench, model: Path) -> None:
@@ -161,8 +161,8 @@ def test_of_two_targets_each_has_its_answer_and_one_is_for_all(two: Bench, model
     assert two.json("show", search.id) == found
     assert {tuple(store.benchmark(one).plan["targets"]) for one in found["targets"][1]["steps"]} == {("board",)}
     said = two.cli("show", search.id).stdout
-    assert said.startswith("for all of nuc, board: fake, batch 8, 1 core")
-    assert "\nboard: fake, batch 8, 1 core" in said
+    assert said.startswith("for all of nuc, board: fake, FAKE:0, batch 8, 1 core")
+    assert "\nboard: fake, FAKE:0, batch 8, 1 core" in said
 
 
 def test_killed_on_two_targets_it_goes_on_on_both(two: Bench, model: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_search_is_a_job_that_says_what_it_learns_and_cancelled_shows_the_best
     assert links(opened_pages.opened(JOB, id=job.id))["The best so far"] == f"id={search.id}"
     app = opened()
     assert "This search was interrupted before its answer" in texts(app.warning)[0]
-    assert "unconfirmed, as the search was broken off: fake, batch" in texts(app.markdown)[0]
+    assert "unconfirmed, as the search was broken off: fake, FAKE:0, batch" in texts(app.markdown)[0]
     step = home.store.steps_of(search.id)[0]
     assert links(opened_pages.opened(BENCHMARK, id=step.id))[f"Step 1 of the recommendation {search.name}"]
 
