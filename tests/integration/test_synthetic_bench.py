@@ -87,8 +87,8 @@ def test_a_drift_prolongs_the_warm_up_and_is_not_in_the_numbers(
 
 def test_a_drift_that_outlasts_the_warm_up_is_told(bench: Bench, model: Path, shared_agent: AgentProcess) -> None:
     # Too slow to be seen within a window: the steady state itself is still falling.
-    slow = {"distribution": "drift", "drift_iterations": 4000}
-    found = measured(bench, model, shared_agent, "--duration", "2s", "--interval", "0%", **slow)
+    slow = {"distribution": "drift", "drift_iterations": 6000}
+    found = measured(bench, model, shared_agent, "--duration", "3s", "--interval", "0%", **slow)
     assert found["processes"][0]["drift"] < -0.05
     assert any("fell by" in flag and "while it was measured" in flag for flag in found["flags"])
 
