@@ -1,6 +1,7 @@
 """Runs on a real agent: what callers see of them, and what becomes of children that misbehave."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -174,9 +175,11 @@ async def test_runs_never_overlap_whatever_they_run_on(ready: Client, agent: Age
 
 def _run_folders_in_use(agent: AgentProcess) -> list[Path]:
     """The model folders of the live children, from their command lines."""
-    commands = [Path(f"/proc/{pid}/cmdline") for pid in agent.children()]
-    arguments = [path.read_text().split("\0") for path in commands if path.exists()]
-    return [Path(words[-2]).parent for words in arguments if len(words) > 2 and words[-3] == "run"]
+    commands = []
+    for pid in agent.children():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            commands.append(Path(f"/proc/{pid}/cmdline").read_text().split("\0"))
+    return [Path(words[-2]).parent for words in commands if len(words) > 2 and words[-3] == "run"]
 
 
 async def test_an_unfinished_run_has_no_result_and_cannot_be_acknowledged(ready: Client, model: bytes) -> None:
