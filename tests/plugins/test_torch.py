@@ -1,6 +1,7 @@
 """PyTorch under the engine contract, and what is particular to it."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from enginebench_plugins import spec
+from enginebench_plugins.engines.torch import compiled as compiling
 from enginebench_plugins.engines.torch.plugin import Torch
+from enginebench_plugins.engines.torch.profile import DeviceClock
 from enginebench_plugins.testing import EngineContract, compiled
 
 INPUT = spec.TensorSpec("x", "float32", (2, 3))
@@ -126,6 +129,40 @@ def test_the_layers_of_an_exported_program_are_its_operators(network: Twice, tmp
     assert first.type.startswith("aten.")
     assert first.source_nodes == (first.name,) == first.outputs
     assert last.inputs, "an operator reads what others make"
+
+
+class PretendEvent:
+    """An event of a device that takes 1.5 ms from each to the next, and is behind its caller until it is waited for."""
+
+    made = 0
+
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+        self.place, self.reached = -1, False
+
+    def record(self) -> None:
+        PretendEvent.made += 1
+        self.place = PretendEvent.made
+
+    def synchronize(self) -> None:
+        self.reached = True
+
+    def elapsed_time(self, end: "PretendEvent") -> float:
+        assert end.reached, "the device has not come by yet"
+        return 1.5 * (end.place - self.place)
+
+
+def test_layers_of_another_device_take_what_that_device_says(
+    network: Twice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretended = SimpleNamespace(pretended=SimpleNamespace(Event=PretendEvent))
+    clock = DeviceClock(pretended, SimpleNamespace(type="pretended"))
+    monkeypatch.setattr(compiling, "Clock", lambda: clock)
+    kind = spec.ModelFormat.TORCH_EXPORT
+    program = compiled(Torch(), spec.ModelSource(_saved(network, tmp_path, kind), kind, (INPUT,)))
+    layers = program.profile([TENSORS], 3).layers
+    assert len(layers) >= 2
+    assert {layer.time_ns for layer in layers} == {(1_500_000,) * 3}
 
 
 def test_a_saved_program_without_inputs_asks_for_them(network: Twice, tmp_path: Path) -> None:

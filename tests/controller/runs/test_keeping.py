@@ -56,6 +56,23 @@ async def test_many_at_once_are_a_few_transactions_and_one_alone_waits_for_none(
     assert store.together[-1] == 1
 
 
+async def test_what_comes_while_others_may_have_the_store_goes_together(store: Counting) -> None:
+    storing = Storing(store)
+    await storing.add(invented.measured("m0000000"), ())
+    coming = []
+    for number in range(1, 6):
+        coming.append(asyncio.create_task(storing.add(invented.measured(f"m{number:07}"), ())))
+        await asyncio.sleep(0.001)
+    await asyncio.gather(*coming)
+    assert store.together == [1, 5]
+
+
+async def test_one_that_is_there_already_is_not_there_twice(store: Counting) -> None:
+    assert await add_all(store, map(invented.measured, ("m0000001", "m0000002"))) == [None] * 2
+    assert await add_all(store, map(invented.measured, ("m0000002", "m0000003"))) == [None] * 2
+    assert [one.id for one in store.measurements("b0000001")] == ["m0000001", "m0000002", "m0000003"]
+
+
 async def test_one_that_cannot_be_stored_fails_alone(store: Counting) -> None:
     lost = invented.measured("mlost", "b0000009")
     first, failed, last = await add_all(store, [invented.measured("ma"), lost, invented.measured("mb")])

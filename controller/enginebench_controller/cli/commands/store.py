@@ -138,7 +138,7 @@ def sync_(lake: LakePlace) -> None:
     home, place = default_home(), lake_at(lake)
     waiting = under_way(home.path)
     found = sync(home.store.path, place, waiting)
-    remark(f"{place.url}: {', '.join(map(_words, found))}")
+    remark(f"{place.url}: {'; '.join(map(_words, found))}")
     if waiting:
         remark(f"left out, as they are under way or wait for `enginebench resume`: {', '.join(sorted(waiting))}")
     for behind in (one for each in found for one in each.behind):
@@ -146,7 +146,7 @@ def sync_(lake: LakePlace) -> None:
 
 
 def _words(synced: Synced) -> str:
-    return f"{len(synced.new)} {synced.noun}s are new in it, {synced.known} were there"
+    return f"{synced.noun}s: {len(synced.new)} new in it, {synced.known} there before"
 
 
 @group.command("compact")

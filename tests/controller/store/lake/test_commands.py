@@ -28,8 +28,8 @@ def run(own, monkeypatch):
 
 
 def test_results_are_brought_into_a_lake_and_read_from_a_home_without_any(run, lake, tmp_path, monkeypatch):
-    assert "2 benchmarks are new in it, 0 were there, 1 profiles are new" in run("store", "sync", lake.url).stderr
-    assert "0 benchmarks are new in it, 2 were there" in run("store", "sync", lake.url).stderr
+    assert "benchmarks: 2 new in it, 0 there before; profiles: 1 new in it" in run("store", "sync", lake.url).stderr
+    assert "benchmarks: 0 new in it, 2 there before" in run("store", "sync", lake.url).stderr
     assert "files were joined" in run("store", "compact", lake.url).stderr
 
     mine = {name: run(*words).stdout for name, words in ASKED.items()}
@@ -52,7 +52,7 @@ ASKED = {
 def test_what_is_under_way_is_left_out_until_it_is_whole(run, own, lake, monkeypatch):
     monkeypatch.setattr("enginebench_controller.runs.undertaking.under_way", lambda home: frozenset({"b0000002"}))
     done = run("store", "sync", lake.url)
-    assert "1 benchmarks are new" in done.stderr
+    assert "benchmarks: 1 new" in done.stderr
     assert "left out, as they are under way or wait for `enginebench resume`: b0000002" in done.stderr
     listed = json.loads(run("list", "--json", "--store", lake.url).stdout)
     assert [one["id"] for one in listed["benchmarks"]] == ["b0000001"]
