@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -64,9 +64,11 @@ def show(home: Path, port: int, page: str) -> int:
     return 0
 
 
-def home_mark(home: Path) -> str:
-    """What pages say of the home that they serve: enough to know it again, and not where it is."""
-    return hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:16]
+def home_mark(home: Path, reads: Sequence[str] = ()) -> str:
+    """What pages say of the home, or of the lakes in its place, that they serve: enough to know it again, and not where
+    it is.
+    """
+    return hashlib.sha256("\0".join([str(home.resolve()), *reads]).encode()).hexdigest()[:16]
 
 
 def _serves(url: str, home: Path) -> bool:

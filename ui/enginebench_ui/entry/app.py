@@ -4,8 +4,10 @@ from pathlib import Path
 
 import streamlit as st
 
+from enginebench_controller.home import home_to_read
 from enginebench_ui import pages
 from enginebench_ui.shared.keys import show_keys
+from enginebench_ui.shared.text import inert
 
 # A picture of our own: for a Material symbol or an emoji the browser would ask a server elsewhere.
 ICON = str(Path(__file__).with_name("icon.svg"))
@@ -43,5 +45,8 @@ page = st.navigation(
 st.set_page_config(page_title=f"{page.title} · enginebench")
 st.logo(LOGO, size="large", icon_image=ICON)
 st.html(Path(__file__).with_name("app.css"))
+if reads := home_to_read().reads:
+    places = inert(" and ".join(reads))
+    st.sidebar.caption(f"Read from {places}, and not to be changed here: what is measured goes into your own store.")
 show_keys()
 page.run()

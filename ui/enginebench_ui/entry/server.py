@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.starlette import App
 
-from enginebench_controller.home import default_home
+from enginebench_controller.home import home_to_read
 from enginebench_ui.launch import HOME_HEADER, home_mark
 from enginebench_ui.shared.text import inert
 
@@ -62,7 +62,8 @@ class _Page:
     async def _finish(self, start: Message) -> None:
         body = self._body.replace(_HEAD, _HEAD + _SCRIPT, 1)
         headers = MutableHeaders(raw=list(start["headers"]))
-        headers[HOME_HEADER] = home_mark(default_home().path)
+        read = home_to_read()
+        headers[HOME_HEADER] = home_mark(read.path, read.reads)
         if "content-length" in headers:
             headers["content-length"] = str(len(body))
         await self._send({**start, "headers": headers.raw})

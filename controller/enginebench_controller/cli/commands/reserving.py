@@ -37,7 +37,7 @@ def reserve_targets(
         _print_document(made)
         return
     for name, one in made.items():
-        remark(f"{name} is reserved {one.words}; `enginebench targets release {name}` ends it before")
+        remark(f"{name} is reserved {one.words}; `enginebench targets release {name}` ends it sooner")
 
 
 def release_targets(names: Names, json: Json = False) -> None:

@@ -9,6 +9,9 @@ import invented
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import StoreError
 from enginebench_controller.home import home_to_read
+from enginebench_ui.launch import home_mark
+from enginebench_ui.pages import BENCHMARKS
+from opened_pages import opened, texts
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +59,17 @@ def test_what_is_under_way_is_left_out_until_it_is_whole(run, own, lake, monkeyp
     assert "left out, as they are under way or wait for `enginebench resume`: b0000002" in done.stderr
     listed = json.loads(run("list", "--json", "--store", lake.url).stdout)
     assert [one["id"] for one in listed["benchmarks"]] == ["b0000001"]
+
+
+def test_pages_of_a_lake_say_so_on_each_and_are_not_taken_for_those_of_the_own_store(synced, tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "nothing"))
+    assert not any("Read from" in one for one in texts(opened(BENCHMARKS).sidebar.caption))
+    monkeypatch.setenv("ENGINEBENCH_STORE", synced.url)
+    app = opened(BENCHMARKS)
+    assert [link.label for link in app.get("page_link") if link.proto.query_string.startswith("id=")]
+    assert f"Read from {synced.url}, and not to be changed here" in texts(app.sidebar.caption)[0]
+    home = home_to_read()
+    assert home_mark(home.path, home.reads) != home_mark(home.path)
 
 
 def test_pages_read_what_the_environment_names(own, synced, tmp_path, monkeypatch):
