@@ -183,7 +183,7 @@ def test_it_is_installed_over_ssh_serves_and_is_upgraded(
         another = bench.cli("targets", "upgrade", "pi", "--wheel", another_build(arm64.wheel, tmp_path), timeout=500)
         assert len(list((machine.home / BASE / "versions").iterdir())) >= 1, another.stderr
     finally:
-        if agent is not None:  # it has the port that the next one wants, too
+        if agent is not None:
             agent.kill()
             agent.wait()
         machine.stop()

@@ -63,6 +63,18 @@ class SshMachine:
                 os.kill(session, signal.SIGTERM)
         self.process.terminate()
         self.process.wait(timeout=20)
+        for program in self._programs():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(program, signal.SIGKILL)
+
+    def _programs(self) -> list[int]:
+        """What was started out of the home there: an agent goes on after its session, on a port that others want."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                if os.fsencode(self.home) in entry.read_bytes():
+                    found.append(int(entry.parent.name))
+        return found
 
     def _write_configurations(self) -> None:
         path = f"{self.programs}:{PYTHON.parent}:/usr/local/bin:/usr/bin:/bin"
