@@ -108,14 +108,14 @@ def test_a_real_int8_model_is_advised_on_against_the_floating_one(
     document = bench.json("advise", small["id"], "--against", floating["id"])
     assert (document["profile_id"], document["against_id"]) == (small["id"], floating["id"])
     names = {layer["name"] for layer in small["layers"]}
-    rules = {one["rule"]: one for one in document["advice"]}
-    # On two such small products there is more to quantize than to gain.
-    assert "much-rearranging" in rules
+    # What else there is depends on times, and a busy machine's are any.
+    assert "other-settings" in {one["rule"] for one in document["advice"]}
     for one in document["advice"]:
         assert one["sentence"] and one["remedy"]
         for layer in one["layers"]:
             assert small["layers"][layer["position"]]["name"] == layer["name"] in names
-    assert "much-rearranging" in bench.cli("advise", small["id"]).stdout
+    shown = bench.cli("advise", small["id"]).stdout
+    assert all(one["rule"] in shown for one in bench.json("advise", small["id"])["advice"])
 
 
 def test_calibration_that_does_not_fit_is_refused_in_a_sentence(bench: Bench, model: Path, tmp_path: Path) -> None:

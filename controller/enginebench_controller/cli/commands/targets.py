@@ -275,12 +275,12 @@ def check(
     if json:
         print_json([_health_document(one) for one in answers])
     else:
-        columns = [(heading, False) for heading in ("name", "address", "health", "reserved")]
-        rows: list[list[object]] = [
-            [one.target.name, one.target.address, one.health, one.reservation.words if one.reservation else ""]
-            for one in answers
-        ]
+        columns = [(heading, False) for heading in ("name", "address", "health")]
+        rows: list[list[object]] = [[one.target.name, one.target.address, one.health] for one in answers]
         print_table("Targets", columns, rows)
+        for one in answers:
+            if one.reservation:
+                stdout().print(plain(f"{one.target.name} is reserved {one.reservation.words}"), soft_wrap=True)
     silent = [one for one in answers if one.health is not Health.SERVING]
     for one in silent:
         remark(one.sentence)
