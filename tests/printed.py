@@ -71,9 +71,7 @@ def _is_of(command: str, line: Sequence[str]) -> bool:
 
 @cache
 def _validator(name: str) -> Draft202012Validator:
-    schema = _closed(json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8")))
-    Draft202012Validator.check_schema(schema)
-    return Draft202012Validator(schema)
+    return Draft202012Validator(_closed(json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))))
 
 
 def _closed(schema: Any) -> Any:

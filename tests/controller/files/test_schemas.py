@@ -5,6 +5,7 @@ import json
 
 import pytest
 import typer
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from enginebench_controller.cli import make_app
@@ -27,6 +28,11 @@ def documents(tmp_path_factory):
 def test_the_files_are_up_to_date():
     written = {path.name: path.read_text(encoding="utf-8") for path in SCHEMAS.iterdir()}
     assert written == pages(), "run: python -m enginebench_controller.files.schemas docs/reference/schemas"
+
+
+def test_they_are_schemas():
+    for text in pages().values():
+        Draft202012Validator.check_schema(json.loads(text))
 
 
 @pytest.mark.slow
