@@ -140,6 +140,7 @@ engines: setup
 $(VENV)/.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m compileall -q agent controller plugins proto ui  # an engine's process may write nothing here
 	touch $@
 
 $(DEEPSPARSE_STAMP): $(VENV)/.stamp

@@ -441,8 +441,9 @@ def atomic(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def _latest(connection: duckdb.DuckDBPyConnection) -> tuple[int, str]:
-    known = connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'migrations'").fetchone()
-    if known is None:
+    try:
+        asked = connection.execute("SELECT version, enginebench_version FROM migrations ORDER BY version DESC LIMIT 1")
+    except duckdb.CatalogException:  # asking which tables there are takes as long as opening the file
         return 0, ""
-    row = connection.execute("SELECT version, enginebench_version FROM migrations ORDER BY version DESC").fetchone()
+    row = asked.fetchone()
     return (int(row[0]), str(row[1])) if row else (0, "")
