@@ -112,6 +112,11 @@ def test_a_page_can_be_followed_and_shows_what_is_printed(page, tmp_path):
         assert is_as_shown(step.shown, got.splitlines()), f"$ {step.command}\n{got}\n\nshown:\n" + "\n".join(step.shown)
 
 
+def test_the_site_has_every_page_of_the_guide():
+    listed = (GUIDE.parent / "index.md").read_text(encoding="utf-8").splitlines()
+    assert {f"guide/{page.stem}" for page in GUIDE.glob("*.md")} == {one for one in listed if one.startswith("guide/")}
+
+
 def test_what_differs_from_run_to_run_may_differ_and_nothing_else():
     shown = ["openvino  3.62 ms ± 1 %  0123456789ab", "…", "done …"]
     assert is_as_shown(shown, ["openvino 12.1 ms ± 10 %   ba9876543210", "one", "two", "done in 3 s"])
