@@ -28,6 +28,7 @@ from enginebench_proto.v1 import agent_pb2
 
 _ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 _STARTED_AT_ONCE = 4
+_TRIES = 3
 _RUN = (
     *("--processes", "1", "--interval", "0%", "--duration", "50ms", "--warmup", "20ms", "--max-duration", "1m"),
     *("--iterations", "5", "--keep-noisy", "--wait-quiet", "0s", "--no-interleave"),
@@ -157,8 +158,16 @@ async def _recorded(home: Home, model: Path, address: str) -> Recording:
         engines, peaks = await client.engines()
         listed = agent_pb2.ListEnginesResponse(engines=engines, peaks=peaks)
         command = _command("run", model, "--engine", "fake", "--target", address, *_RUN)
-        running = await asyncio.create_subprocess_exec(*command, env=_variables(bench), stderr=subprocess.PIPE)
-        return await _overheard(client, host, listed, running)
+        for _ in range(_TRIES):
+            running = await asyncio.create_subprocess_exec(
+                *command, env=_variables(bench), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            told = await _overheard(client, host, listed, running)
+            failure = told.parts[0].result.failure.message
+            if not failure:
+                return told
+            print(f"the run to be recorded failed: {failure}", file=sys.stderr)
+    raise RuntimeError(f"the run to be recorded failed {_TRIES} times")
 
 
 async def _overheard(
