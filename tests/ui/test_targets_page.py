@@ -237,10 +237,11 @@ def test_a_crowd_is_a_line_of_trouble_a_map_and_those_that_are_looked_for(home):
         if number:
             home.store.save_snapshot(replace(invented.snapshot(name, time.time_ns()), address=f"10.0.0.{number}:50151"))
 
-    app = opened(target="board-07")
-    assert "1 not yet seen" in texts(app.warning)[0]
+    assert texts(opened(target="board-07").subheader) == ["board-07"], "the one that was meant is shown, and no other"
+
+    app = opened()
+    assert "1 not yet seen" in texts(app.warning)[0], "nobody was asked"
     assert len(app.dataframe[0].value) == 40
-    assert texts(app.subheader) == ["board-07"], "nobody was asked, and the one that was meant is shown"
 
     next(one for one in app.text_input if one.label == "Find").set_value("site=lab1 07").run()
     assert list(app.dataframe[0].value["Target"]) == ["board-07"]

@@ -1,6 +1,5 @@
 """Records as tables for the terminal. Times are shown in milliseconds; unknown is shown as –."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -21,7 +20,7 @@ from enginebench_controller.records import (
     Status,
     TargetSnapshot,
 )
-from enginebench_controller.verdicts.across import MANY_TARGETS, AcrossTargets, across_targets
+from enginebench_controller.verdicts.across import AcrossTargets, across_targets, are_many
 from enginebench_controller.verdicts.doubts import flags, marks, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
@@ -50,8 +49,6 @@ LEGENDS = (
     ("n<", ("p95 ms", "p99 ms"), "n<130: fewer than the 130 samples that it takes"),
 )
 """Marks, in which columns they stand, and what they mean."""
-_MOST_NAMED = 10
-"""Targets are named so far in one line; `--json` has all."""
 STYLES = {Status.OK: "green", Status.INCONCLUSIVE: "yellow", Status.FAILED: "red", Status.CANCELLED: "yellow"}
 
 
@@ -67,7 +64,7 @@ def print_outcomes(
 
     `snapshots` gives what the targets said of themselves, where it is needed.
     """
-    if len({one.target for one in measurements}) > MANY_TARGETS and not notes:
+    if are_many(measurements) and not notes:
         print_across(title, across_targets(measurements, snapshots(), models))
     else:
         print_measurements(title, measurements, models, notes=notes)
@@ -94,37 +91,22 @@ def print_measurements(
 
 def print_across(title: str, found: AcrossTargets) -> None:
     """A row a kind of machine and configuration, and below those that stand out: a thousand targets on one screen."""
-    kinds = list(dict.fromkeys(one.kind for one in found.rows))
+    kinds = found.groups
     headings = [("kind", False)] if len(kinds) > 1 else []
     headings += [("model", False), ("engine", False), ("configuration", False), ("targets", True), ("median ms", True)]
     headings += [("10 % … 90 % of targets", True), ("doubtful", True), ("failed", True)]
     rows: list[list[object]] = []
     for one in found.rows:
-        row: list[object] = [one.kind] if len(kinds) > 1 else []
+        row: list[object] = [one.group] if len(kinds) > 1 else []
         row += [one.model_name, one.engine, one.configuration, one.targets, _ms(one.median_ns)]
         spread = f"{_ms(one.low_ns)} … {_ms(one.high_ns)}"
         rows.append([*row, spread, len(one.doubtful) or "", len(one.failed) or ""])
     print_table(title, headings, rows)
     if len(kinds) == 1:
         remark(f"on {found.targets} targets: {kinds[0] or 'machines that have not said what they are'}")
-    for heading, names in (
-        ("failed", [name for one in found.rows for name in one.failed]),
-        ("outputs unlike those of the others", [name for one in found.rows for name in one.unlike]),
-        ("disturbed, inconclusive or otherwise doubtful", [name for one in found.rows for name in one.doubtful]),
-    ):
-        if targets := Counter(names):
-            remark(f"{heading} on {len(targets)} targets: {_named([name for name, _ in targets.most_common()])}")
-    if found.odd:
-        told = [f"{one.target} ({one.ratio:.2f}×)" for one in found.odd]
-        remark(f"unlike their kind, latency ÷ that of the others: {_named(told)}")
-    elif found.held_to_their_kind:
-        remark(f"of {found.held_to_their_kind} targets none is unlike its kind")
+    for sentence in found.sentences:
+        remark(sentence)
     remark("a row for each measurement, with what is to be said of it: --notes")
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def print_failures(measurements: Iterable[Measurement]) -> None:

@@ -5,6 +5,7 @@ own spread, and by more than anybody would shrug off, stands out: as a whole, ov
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,18 +24,20 @@ APART = 1.1
 """Who is nearer to its kind than this ratio does not stand out, however alike the others are."""
 _SCALE = 1.4826  # makes the median absolute deviation of normal values their standard deviation
 _DEVIATIONS = 5.0
+_MOST_NAMED = 10
+"""Targets are named so far in one sentence."""
 
 
 @dataclass(frozen=True)
 class Across:
-    """One configuration of one version on the targets of one kind.
+    """One configuration of one version on the targets of one group: of one kind, or with one value of a label.
 
     `median_ns` is the median over targets of their median latencies, with the tenth and the ninetieth percentile;
     None where no target has numbers. `failed` are the targets where it failed, `unlike` those whose outputs differ from
     the others', and `doubtful` those whose numbers are marked: disturbed, inconclusive, impossible.
     """
 
-    kind: str
+    group: str
     model_name: str
     engine: str
     configuration: str
@@ -58,7 +61,7 @@ class OddOne:
 
 @dataclass(frozen=True)
 class AcrossTargets:
-    """A benchmark as it is read where there are many targets: rows by kind, and the targets that stand out.
+    """A benchmark as it is read where there are many targets: rows by group, and the targets that stand out.
 
     `held_to_their_kind` is of how many targets that can be told: a few are no kind.
     """
@@ -68,25 +71,74 @@ class AcrossTargets:
     rows: tuple[Across, ...]
     odd: tuple[OddOne, ...]
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups, in the order of the rows."""
+        return tuple(dict.fromkeys(one.group for one in self.rows))
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is to be said of single targets, worst first; at last who is unlike its kind, or that nobody is."""
+        found = []
+        for heading, names in (
+            ("failed", [name for one in self.rows for name in one.failed]),
+            ("outputs unlike those of the others", [name for one in self.rows for name in one.unlike]),
+            ("disturbed, inconclusive or otherwise doubtful", [name for one in self.rows for name in one.doubtful]),
+        ):
+            if of := Counter(names):
+                on = "1 target" if len(of) == 1 else f"{len(of)} targets"
+                found.append(f"{heading} on {on}: {_named([name for name, _ in of.most_common()])}")
+        if self.odd:
+            odd = [f"{one.target} ({one.ratio:.2f}×)" for one in self.odd]
+            found.append(f"unlike their kind, latency ÷ that of the others: {_named(odd)}")
+        elif self.held_to_their_kind:
+            found.append(f"of {self.held_to_their_kind} targets none is unlike its kind")
+        return tuple(found)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def are_many(measurements: Iterable[Measurement]) -> bool:
+    """Whether they are on more targets than anybody reads one by one."""
+    return len({one.target for one in measurements}) > MANY_TARGETS
+
 
 def across_targets(
-    measurements: Sequence[Measurement], snapshots: Iterable[TargetSnapshot], models: Iterable[ModelVersion]
+    measurements: Sequence[Measurement],
+    snapshots: Iterable[TargetSnapshot],
+    models: Iterable[ModelVersion],
+    groups: Mapping[str, str] | None = None,
 ) -> AcrossTargets:
-    """Put what many targets measured together, by kind of machine and configuration.
+    """Put what many targets measured together, by group and configuration.
 
-    `models`, all those of the store, tell which versions are to compute the same.
+    `models`, all those of the store, tell which versions are to compute the same. `groups` are by target; without them
+    it is the kind of machine. Who stands out is always told within its kind.
     """
     checks = check_outputs(measurements, models)
     unlike = {name for name, check in checks.items() if check.problem}
     kinds = {one.target: kind_of(one.host) for one in snapshots}
+    ratios = _ratios(_together(measurements, kinds))
+    found = _together(measurements, kinds if groups is None else groups)
+    return AcrossTargets(
+        targets=len({one.target for one in measurements}),
+        held_to_their_kind=sum(map(len, ratios.values())),
+        rows=tuple(_row(*key, measured, unlike) for key, measured in sorted(found.items())),
+        odd=_odd(ratios),
+    )
+
+
+def _together(
+    measurements: Iterable[Measurement], groups: Mapping[str, str]
+) -> dict[tuple[str, str, str, str], list[Measurement]]:
+    """By group, model, engine and configuration."""
     together: dict[tuple[str, str, str, str], list[Measurement]] = {}
     for one in measurements:
-        key = (kinds.get(one.target, ""), one.model_name, engine_label(one), _configuration(one))
+        key = (groups.get(one.target, ""), one.model_name, engine_label(one), configuration_across(one))
         together.setdefault(key, []).append(one)
-    rows = tuple(_row(*key, found, unlike) for key, found in sorted(together.items()))
-    ratios = _ratios(together)
-    held = sum(map(len, ratios.values()))
-    return AcrossTargets(len({one.target for one in measurements}), held, rows, _odd(ratios))
+    return together
 
 
 def kind_of(host: HostFacts) -> str:
@@ -95,7 +147,8 @@ def kind_of(host: HostFacts) -> str:
     return ", ".join(filter(None, (processor_of(host), cores, host.architecture)))
 
 
-def _configuration(one: Measurement) -> str:
+def configuration_across(one: Measurement) -> str:
+    """What was asked for, where the targets are many: "CPU, batch 1, cores 2, sync"."""
     asked = one.configuration
     precision = "" if asked.precision == "f32" else str(asked.precision)
     parts = (asked.device, f"batch {asked.batch}", f"cores {asked.place}", describe_load(asked), precision)
@@ -103,11 +156,11 @@ def _configuration(one: Measurement) -> str:
 
 
 def _row(
-    kind: str, model: str, engine: str, configuration: str, found: Sequence[Measurement], unlike: Collection[str]
+    group: str, model: str, engine: str, configuration: str, found: Sequence[Measurement], unlike: Collection[str]
 ) -> Across:
     medians = sorted(one.latency.median_ns for one in found if one.latency is not None)
     return Across(
-        kind,
+        group,
         model,
         engine,
         configuration,

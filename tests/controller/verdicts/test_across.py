@@ -75,8 +75,18 @@ def test_kinds_of_machines_are_not_held_against_each_other():
     found = across_targets([*slow, *fast], snapshots, ())
 
     assert found.odd == ()
-    assert {row.kind for row in found.rows} == {kind_of(one.host) for one in snapshots}
+    assert {row.group for row in found.rows} == {kind_of(one.host) for one in snapshots}
     assert len(found.rows) == 4
+
+
+def test_they_are_put_together_by_whatever_is_wanted_and_held_to_their_kind_all_the_same():
+    measurements, snapshots = boards(40, batches=(1,))
+    sites = {one.target: f"lab{number % 2}" for number, one in enumerate(snapshots)}
+    found = across_targets(slowed(measurements, "board-007", 2.0), snapshots, (), sites)
+    assert [(row.group, row.targets) for row in found.rows] == [("lab0", 20), ("lab1", 20)]
+    assert found.groups == ("lab0", "lab1")
+    assert [odd.target for odd in found.odd] == ["board-007"]
+    assert found.sentences[-1].startswith("unlike their kind, latency ÷ that of the others: board-007 (")
 
 
 def test_few_of_a_kind_are_no_kind():
@@ -100,7 +110,7 @@ def test_failures_are_told_by_target_and_leave_no_numbers():
 def test_a_target_of_which_nothing_is_known_is_shown_as_well():
     measurements, _ = boards(6, batches=(1,))
     (row,) = across_targets(measurements, (), ()).rows
-    assert (row.kind, row.targets) == ("", 6)
+    assert (row.group, row.targets) == ("", 6)
 
 
 def test_what_is_doubtful_or_computes_something_else_is_named():

@@ -34,6 +34,7 @@ from enginebench_controller.store.measurements import Headline, MeasuredCell
 from enginebench_controller.store.models import Project
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.store.store import BenchmarkBundle, Store
+from enginebench_controller.verdicts.across import are_many
 from enginebench_controller.verdicts.answers import Answer, answers_of
 from enginebench_controller.verdicts.gate.results import GateResult
 from enginebench_controller.verdicts.gate.stored import gate_of
@@ -109,7 +110,7 @@ def bundle(benchmark_id: str) -> BenchmarkBundle:
 
 
 def answers(benchmark_id: str) -> tuple[Answer, ...]:
-    """Return which is fastest of each group of a benchmark that people compare, in a sentence."""
+    """Return which is fastest of each group of a benchmark that people compare, in a sentence; none of many targets."""
     return _answers(*place(), benchmark_id)
 
 
@@ -187,6 +188,8 @@ def _bundle(path: str, generation: str, benchmark_id: str) -> BenchmarkBundle:
 @kept(8)
 def _answers(path: str, generation: str, benchmark_id: str) -> tuple[Answer, ...]:
     found, own = _bundle(path, generation, benchmark_id), store_at(path)
+    if are_many(found.measurements):  # a group each
+        return ()
     return answers_of(own, found.benchmark, found.measurements, own.models())
 
 

@@ -37,6 +37,7 @@ from enginebench_controller.records import Benchmark, Measurement, Search, Searc
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.searches import search_of
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.across import are_many
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.gate.stored import gate_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, soundness
@@ -133,7 +134,7 @@ def show(
     else:
         if gated is not None:
             print_gate(gated)
-        else:
+        elif notes or not are_many(measurements):
             print_answers(answers_of(store, found, measurements, models))
         title = f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}"
         print_outcomes(title, measurements, models, partial(store.benchmark_snapshots, found.id), notes=notes)

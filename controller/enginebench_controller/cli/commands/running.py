@@ -44,6 +44,7 @@ from enginebench_controller.runs.gate import enough_of
 from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, Waiting, look
 from enginebench_controller.runs.resuming import resume as resume_all
 from enginebench_controller.runs.searching import interrupted, is_step_of, to_go_on_with
+from enginebench_controller.verdicts.across import are_many
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, of_benchmark, soundness
 
@@ -316,5 +317,6 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool, notes: bo
     else:
         title = f"{benchmark.name} ({benchmark.id})"
         print_outcomes(title, measurements, models, partial(home.store.benchmark_snapshots, benchmark.id), notes=notes)
-        print_answers(answers)
+        if notes or not are_many(measurements):
+            print_answers(answers)
     return of_benchmark(benchmark, measurements, models)

@@ -117,7 +117,7 @@ def choose_cell(benchmark: WholeBenchmark) -> None:
         )
         show_steps("cell", cells, chosen, _choose)
     looks = reading.engine_looks().of_series((line.key, line.first.engine.name) for line in lines)
-    lens = Lens(problems=benchmark.problems, open=contested(reading.answers(benchmark.id)))
+    lens = Lens(problems=benchmark.problems, open=contested(kept.answers(benchmark)))
     drawn = matrix_html(lines, quantity, lens, looks, chosen)
     matrix = st.components.v2.component("enginebench_matrix", html='<div class="matrix"></div>', css=CSS, js=JS)
     matrix(data=drawn, key=_MATRIX, on_cell_change=_cell_pressed)

@@ -23,6 +23,7 @@ from enginebench_controller.verdicts.gate.words import (
 )
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS, NEW_BENCHMARK
 from enginebench_ui.pages.benchmark import stored as kept
+from enginebench_ui.pages.benchmark.across import show_across
 from enginebench_ui.pages.benchmark.controls import choose_cell, choose_lines
 from enginebench_ui.pages.benchmark.shapes.measurements import FailureView, throughput_figure
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark
@@ -224,6 +225,15 @@ def show_overview(benchmark: WholeBenchmark) -> None:
                 st.markdown(f"**{heading}** {inert(value)}")
 
 
+def show_all(benchmark: WholeBenchmark) -> None:
+    """Show every measurement of many targets once somebody wants to see them."""
+    label = f"All {count_of(len(benchmark.measurements), 'measurement')}"
+    expander = st.expander(label, icon=":material/table_rows:", key="all of many", on_change="rerun")
+    if expander.open:
+        with expander:
+            table(benchmark.rows, "measurements", columns=COLUMNS)
+
+
 def _show_throughput(benchmark: WholeBenchmark) -> None:
     figure = throughput_figure(benchmark.measurements, reading.engine_looks())
     if figure is None:
@@ -282,10 +292,18 @@ def show() -> None:
         st.info("Nothing has been measured in this benchmark yet. Measurements appear here as they are stored.")
         return
     with reading.banner_on_error():
-        if (gated := reading.gated(benchmark.id)) is not None:
+        gated = reading.gated(benchmark.id)
+        if gated is not None:
             show_gate(gated)
-        else:
-            show_answers(reading.answers(benchmark.id))
+        elif benchmark.is_of_many:
+            target = show_across(benchmark)
+            if not target:
+                show_failures(benchmark)
+                show_all(benchmark)
+                return
+            benchmark = kept.whole(benchmark_id, target)
+        if gated is None:
+            show_answers(kept.answers(benchmark))
     show_doubts(benchmark)
     st.fragment(show_views)(benchmark)
     show_overview(benchmark)

@@ -17,11 +17,14 @@ from enginebench_controller.store.benchmarks import Relatives
 from enginebench_controller.store.samples import LatencyCurve
 from enginebench_controller.store.store import Store
 from enginebench_controller.store.trends import TrendPoint
+from enginebench_controller.verdicts.across import AcrossTargets, across_targets
 from enginebench_controller.verdicts.alerts import Confirmation, HistoryAlerts, alerts, known
+from enginebench_controller.verdicts.answers import Answer, answers_of
 from enginebench_controller.verdicts.pairing import excluded_blocks
 from enginebench_controller.verdicts.subjects import compare_benchmarks
 from enginebench_controller.verdicts.words import first_failures
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark, shape
+from enginebench_ui.shared.reading import answers as reading_answers
 from enginebench_ui.shared.reading import bundle, kept, place, store_at
 
 READ_AHEAD_SAMPLES = 500_000
@@ -34,9 +37,19 @@ R = TypeVar("R")
 Findings = tuple[tuple[HistoryAlerts, tuple[Confirmation | None, ...]], ...]
 
 
-def whole(benchmark_id: str) -> WholeBenchmark:
-    """Return one benchmark, without samples. Raises `InputError` when there is none."""
-    return _whole(*place(), benchmark_id)
+def whole(benchmark_id: str, target: str = "") -> WholeBenchmark:
+    """Return one benchmark, without samples, or what a target has of it. Raises `InputError` when there is none."""
+    return _whole(*place(), benchmark_id, target)
+
+
+def across(benchmark_id: str, label: str) -> AcrossTargets:
+    """Return a benchmark of many targets by the values of a label, or by kind of machine where that is empty."""
+    return _across(*place(), benchmark_id, label)
+
+
+def answers(benchmark: WholeBenchmark) -> tuple[Answer, ...]:
+    """Return which is fastest of each group that people compare; none of many targets, unless one is looked at."""
+    return _answers(*place(), benchmark.id, benchmark.target) if benchmark.target else reading_answers(benchmark.id)
 
 
 def relatives(benchmark_id: str) -> Relatives:
@@ -108,8 +121,21 @@ def _complete(
 
 
 @kept(8)
-def _whole(path: str, generation: str, benchmark_id: str) -> WholeBenchmark:
-    return shape(bundle(benchmark_id), store_at(path).models())
+def _whole(path: str, generation: str, benchmark_id: str, target: str) -> WholeBenchmark:
+    return shape(bundle(benchmark_id), store_at(path).models(), target)
+
+
+@kept(8)
+def _across(path: str, generation: str, benchmark_id: str, label: str) -> AcrossTargets:
+    found, own = bundle(benchmark_id), store_at(path)
+    groups = {one.name: one.labels.get(label, "") for one in own.targets()} if label else None
+    return across_targets(found.measurements, found.snapshots, own.models(), groups)
+
+
+@kept(8)
+def _answers(path: str, generation: str, benchmark_id: str, target: str) -> tuple[Answer, ...]:
+    found, own = whole(benchmark_id, target).bundle, store_at(path)
+    return answers_of(own, found.benchmark, found.measurements, own.models())
 
 
 @kept(8)

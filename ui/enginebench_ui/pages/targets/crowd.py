@@ -6,19 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-
-import plotly.graph_objects as go
+from urllib.parse import quote
 
 from enginebench_controller.records import Noise
 from enginebench_controller.targets.health import Health, HealthAnswer
-from enginebench_ui.shared.charts import margins
 from enginebench_ui.shared.targets import TargetView
 from enginebench_ui.shared.text import UNKNOWN
 
 MOST_IN_A_TABLE = 30
 """With more targets than these a person looks for some of them, and not at each."""
 
-MAP_HEIGHT_PX = 320
 STALE_NS = 7 * 24 * 3600 * 10**9
 
 
@@ -110,31 +107,30 @@ def groupings(seen: Iterable[Seen]) -> tuple[str, ...]:
     return (BY_STATE, *(key for key, found in values.items() if key != BY_STATE and len(found) > 1))
 
 
-def map_figure(seen: Sequence[Seen], by: str) -> go.Figure:
-    """Draw a tile a target, in groups of what they have of `by`, coloured by state."""
-    groups = Counter(one.groups.get(by, "") or UNKNOWN for one in seen)
-    ids, labels, parents, colours, told = [], [], [], [], []
-    for name, count in groups.most_common():
-        ids.append(f"group {name}")
-        labels.append(f"{html.escape(name)} ({count:,})")
-        parents.append("")
-        colours.append("rgba(127,127,127,0.18)")
-        told.append(f"{count:,} targets")
+def map_html(seen: Sequence[Seen], by: str) -> str:
+    """Return a tile a target, a link to it, coloured by state, in groups of what they have of `by`; names are escaped.
+
+    Plain boxes: as a chart a thousand of them take a browser ten seconds.
+    """
+    groups: dict[str, list[Seen]] = {}
     for one in sorted(seen, key=lambda one: (list(State).index(one.state), one.view.name)):
-        ids.append(f"target {one.view.name}")
-        labels.append(html.escape(one.view.name))
-        parents.append(f"group {one.groups.get(by, '') or UNKNOWN}")
-        colours.append(COLOURS[one.state])
-        told.append(f"{one.state}, last seen {one.view.last_seen}")
-    tiles = go.Treemap(
-        ids=ids,
-        labels=labels,
-        parents=parents,
-        marker={"colors": colours, "pad": {"t": 20, "l": 2, "r": 2, "b": 2}},
-        text=told,
-        textinfo="label",
-        hovertemplate="%{label}<br>%{text}<extra></extra>",
-        tiling={"packing": "squarify", "pad": 1},
-        pathbar={"visible": False},
+        groups.setdefault(one.groups.get(by, "") or UNKNOWN, []).append(one)
+    states = Counter(one.state for one in seen)
+    told = () if by == BY_STATE else (state for state in State if states[state])
+    legend = "".join(f"<li>{_tile(state)} {state} ({states[state]:,})</li>" for state in told)
+    largest_first = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    parts = "".join(
+        f"<section><b>{html.escape(name)} ({len(found):,})</b><div>{''.join(map(_link, found))}</div></section>"
+        for name, found in largest_first
     )
-    return go.Figure(tiles).update_layout(height=MAP_HEIGHT_PX, margin=margins(8) | {"l": 2, "r": 2, "b": 2})
+    return f'<div class="eb-map"><ul>{legend}</ul>{parts}</div>'
+
+
+def _link(one: Seen) -> str:
+    told = html.escape(f"{one.view.name}: {one.state}, last seen {one.view.last_seen}")
+    where = html.escape(f"?target={quote(one.view.name)}")
+    return f'<a href="{where}" target="_self" title="{told}" aria-label="{told}">{_tile(one.state)}</a>'
+
+
+def _tile(state: State) -> str:
+    return f'<i style="background:{COLOURS[state]}"></i>'

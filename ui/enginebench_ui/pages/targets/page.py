@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
+from urllib.parse import quote
 
 import streamlit as st
 
@@ -13,12 +14,13 @@ from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Target
 from enginebench_controller.targets.addresses import new_target
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
+from enginebench_ui.pages import TARGETS
 from enginebench_ui.pages.targets.crowd import (
     MOST_IN_A_TABLE,
     State,
     crowd,
     groupings,
-    map_figure,
+    map_html,
     trouble,
 )
 from enginebench_ui.pages.targets.shapes import (
@@ -56,8 +58,8 @@ def show_overview(views: Sequence[TargetView]) -> None:
     st.fragment(_show_health, parallel=True)(views)
 
 
-def show_crowd(views: Sequence[TargetView]) -> Sequence[TargetView]:
-    """Show what is wrong with whom, a map, and those that a person looks for; returns these.
+def show_crowd(views: Sequence[TargetView]) -> None:
+    """Show what is wrong with whom, a map, and those that a person looks for, each with a link to it.
 
     Nobody is asked before a person wants it: a thousand answers take a minute, and some are never given.
     """
@@ -79,8 +81,8 @@ def show_crowd(views: Sequence[TargetView]) -> Sequence[TargetView]:
     found = [one for one in found if not wanted or one.state in wanted]
     if not found:
         st.info("No target is like that.", icon=":material/search:")
-        return ()
-    chart(map_figure(found, by), "map of targets", name="targets", alt=trouble(found))
+        return
+    st.html(map_html(found, by))
     chosen = [one.view for one in found]
     if st.button(f"Check health of {count_of(len(chosen), 'target')}", icon=":material/favorite:"):
         with st.spinner("Asking them, 32 at a time"):
@@ -89,11 +91,14 @@ def show_crowd(views: Sequence[TargetView]) -> Sequence[TargetView]:
         st.rerun()
     rows = zip(overview_rows(chosen, _kept_answers()), found, strict=True)
     table(
-        [{"Target": row["Target"], "State": one.state.value} | _without_health(row) for row, one in rows],
+        [
+            {"": f"?target={quote(one.view.name)}", "Target": row["Target"], "State": one.state.value}
+            | _without_health(row)
+            for row, one in rows
+        ],
         "found targets",
-        columns=HEALTH_COLUMNS,
+        columns=HEALTH_COLUMNS | {"": st.column_config.LinkColumn(display_text="open", width="small")},
     )
-    return chosen
 
 
 def _without_health(row: Row) -> Row:
@@ -262,13 +267,15 @@ def show() -> None:
         _show_how_to_begin()
         return
     if len(views) > MOST_IN_A_TABLE:
-        chosen = show_crowd(views)
-    else:
-        show_overview(views)
-        chosen = views
-    if not chosen:
+        asked = next((view for view in views if view.name == st.query_params.get("target")), None)
+        if asked is None:
+            show_crowd(views)
+            return
+        st.page_link(TARGETS, label="All targets", icon=":material/arrow_back:")
+        _show_target(asked)
         return
-    name = _choose(chosen)
+    show_overview(views)
+    name = _choose(views)
     _show_target(next(view for view in views if view.name == name))
 
 

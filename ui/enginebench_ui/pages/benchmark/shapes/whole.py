@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from enginebench_controller.records import Benchmark, Measurement, ModelVersion
+from enginebench_controller.records import Benchmark, Measurement, ModelVersion, OutputCheck
 from enginebench_controller.store.store import BenchmarkBundle
+from enginebench_controller.verdicts.across import are_many
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.pairing import pairs_within
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
@@ -46,22 +48,53 @@ def _told_apart(one: Measurement) -> Measurement:
 
 @dataclass(frozen=True)
 class WholeBenchmark:
-    """A benchmark with its measurements, without samples. `problems` of outputs are by measurement id.
+    """A benchmark with its measurements, without samples, or what one `target` of many has of it.
 
     The bundle is as it was stored; `measurements`, in the same order, and all that is made of them take copies of a
-    model for other batches for the model itself.
+    model for other batches for the model itself. `checks` of outputs are by measurement id.
     """
 
     bundle: BenchmarkBundle
     measurements: tuple[Measurement, ...]
-    lines: tuple[Line, ...]
-    rows: tuple[Row, ...]
-    processes: tuple[Row, ...]
-    failures: tuple[FailureView, ...]
-    unequal: tuple[str, ...]
-    problems: Mapping[str, str]
+    checks: Mapping[str, OutputCheck]
     is_comparable: bool
     """Whether two of its measurements did the same work."""
+    target: str = ""
+
+    @property
+    def is_of_many(self) -> bool:
+        """Whether it is on so many targets that nobody reads a line of each."""
+        return are_many(self.measurements)
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """What is drawn as one."""
+        return lines_of(self.measurements)
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """A row a measurement."""
+        return measurement_rows(in_reading_order(self.measurements), (), self.checks)
+
+    @cached_property
+    def processes(self) -> tuple[Row, ...]:
+        """A row a process."""
+        return process_rows(in_reading_order(self.measurements))
+
+    @cached_property
+    def failures(self) -> tuple[FailureView, ...]:
+        """What failed, what failed alike together."""
+        return failure_views(self.measurements)
+
+    @cached_property
+    def unequal(self) -> tuple[str, ...]:
+        """Where engines did not really run the same."""
+        return unequal_settings(self.measurements)
+
+    @cached_property
+    def problems(self) -> Mapping[str, str]:
+        """What is wrong with outputs, by measurement id."""
+        return {identity: check.problem for identity, check in self.checks.items() if check.problem}
 
     @property
     def wrong(self) -> tuple[tuple[str, str], ...]:
@@ -80,21 +113,23 @@ class WholeBenchmark:
         return sum(one.latency.samples + one.latency.excluded for one in self.measurements if one.latency)
 
 
-def shape(bundle: BenchmarkBundle, models: Iterable[ModelVersion]) -> WholeBenchmark:
-    """Shape a benchmark; `models`, all those of the store, tell which versions are to compute the same."""
+def shape(bundle: BenchmarkBundle, models: Iterable[ModelVersion], target: str = "") -> WholeBenchmark:
+    """Shape a benchmark, or what a target has of it; `models` tell which versions are to compute the same.
+
+    `models` are all those of the store.
+    """
     known = tuple(models)
-    checks = check_outputs(bundle.measurements, known)
-    measurements = of_originals(bundle.measurements, known)
+    if target:
+        own = tuple(one for one in bundle.measurements if one.target == target)
+        bundle = replace(
+            bundle, measurements=own, snapshots=tuple(one for one in bundle.snapshots if one.target == target)
+        )
     return WholeBenchmark(
         bundle=bundle,
-        measurements=measurements,
-        lines=lines_of(measurements),
-        rows=measurement_rows(in_reading_order(measurements), known, checks),
-        processes=process_rows(in_reading_order(measurements)),
-        failures=failure_views(measurements),
-        unequal=unequal_settings(measurements),
-        problems={identity: check.problem for identity, check in checks.items() if check.problem},
+        measurements=of_originals(bundle.measurements, known),
+        checks=check_outputs(bundle.measurements, known),
         is_comparable=any(pairs_within(bundle.measurements, known)),
+        target=target,
     )
 
 
