@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import random
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 RECONNECT_SECONDS = 25.0
 """A target that does not answer for this long is lost: what ran there has failed."""
-RETRY_SECONDS = 0.5
+RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 4.0
 CANCEL_SECONDS = 5.0
 LOOK_SECONDS = 3.0
 """So long a lost target is given to answer once more, before each of its further cases."""
@@ -264,6 +265,8 @@ async def _persist(call: Callable[[], Awaitable[T]], silence: _Silence | None = 
             # A silent target is noticed sooner than that, so this attempt had answers and a new silence begins.
             if failed - begun > RECONNECT_SECONDS:
                 silence.ends()
-            if silence.seconds(failed) > RECONNECT_SECONDS:
+            if (silent_s := silence.seconds(failed)) > RECONNECT_SECONDS:
                 raise
-            await asyncio.sleep(RETRY_SECONDS)
+            # The longer it lasts the rarer, and a thousand targets that went away together do not all ask at once.
+            pause_s = min(max(RETRY_SECONDS, silent_s / 4), LONGEST_RETRY_SECONDS)
+            await asyncio.sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311  # no secret

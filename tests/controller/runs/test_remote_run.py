@@ -89,6 +89,35 @@ async def test_a_target_that_stays_away_is_given_up() -> None:
     assert time.monotonic() - begun > PATIENCE_SECONDS
 
 
+async def test_who_stays_away_is_asked_less_and_less_often_and_not_in_step_with_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote_run, "RECONNECT_SECONDS", 25.0)
+    monkeypatch.setattr(remote_run, "RETRY_SECONDS", 0.5)
+    now_s = 0.0
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(remote_run, "time", SimpleNamespace(monotonic=lambda: now_s))
+    walks = []
+    for _ in range(2):
+        now_s = 0.0
+        pauses.clear()
+        with pytest.raises(UnreachableError):
+            await followed(Watched(*([0] * 1000)))
+        walks.append([one for one in pauses if one])
+    assert walks[0] != walks[1]
+    for walk in walks:
+        assert 0.25 <= walk[0] <= 0.5
+        assert 2.0 <= walk[-1] <= 4.0
+        assert len(walk) < 30
+
+
 async def test_the_place_in_the_targets_queue_is_reported_while_it_changes() -> None:
     queued, running, finished = run_pb2.RUN_STATE_QUEUED, run_pb2.RUN_STATE_RUNNING, run_pb2.RUN_STATE_FINISHED
     states = [(queued, 2), (queued, 1), (queued, 0), (running, 0), (finished, 0)]
