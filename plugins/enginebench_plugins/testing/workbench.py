@@ -21,6 +21,11 @@ Statement = TypeVar("Statement", bound=Callable[..., None])
 SEVERAL = (1, 4)
 """The batches that an engine is held against which runs any."""
 
+REFUSED = (
+    "Raises `UnsupportedSettingsError` for a setting this engine cannot honour; a setting is never ignored silently."
+)
+"""What several statements hold an engine to."""
+
 
 def promise(sentence: str) -> Callable[[Statement], Statement]:
     """Say which sentence of the spec a statement holds an engine to; `plugin check` prints it where it is broken."""

@@ -1,0 +1,146 @@
+"""What an engine owes the bench that tells what it really used: the truth, and the cores it was given."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from enginebench_agent.machine.cores import physical_cores
+from enginebench_plugins import spec
+from enginebench_plugins.testing.in_flight import copied
+from enginebench_plugins.testing.workbench import REFUSED, Workbench, batches, load_engine, promise
+
+ABSURD = 64
+PRECISION_WORDS = {"f32", "bf16", "f16", "int8", "mixed"}
+CORE_USE = Path(__file__).parent / "core_use.py"
+CORE_USE_S = 0.5
+CORE_USE_ALLOWANCE = 1.05
+TWO_STREAMS = 1.6
+"""Two inferences at once want 2 cores, on a busy machine too; inferences behind one lock wanted 1.1 to 1.4."""
+
+
+class UseContract(Workbench):
+    """What an engine says that it used, and what it used."""
+
+    # What it says it really used.
+
+    @promise("What the engine really uses, asked of the engine; None for what it does not tell.")
+    def test_effective_values_are_well_formed_before_and_after_inferring(
+        self, engine: spec.Engine, tmp_path: Path
+    ) -> None:
+        model, batch = self.classifier(tmp_path), min(batches(engine))
+        with self.compiled(engine, model.source(batch), self.settings(batch=batch)) as compiled:
+            _assert_well_formed(compiled.effective())
+            request = compiled.create_request()
+            request.infer(model.inputs_for(batch, seed=1))
+            _assert_well_formed(compiled.effective())
+            request.close()
+
+    @promise(REFUSED)
+    def test_the_requested_precision_is_the_effective_one(self, engine: spec.Engine, tmp_path: Path) -> None:
+        batch = min(batches(engine))
+        source, settings = self.classifier(tmp_path).source(batch), self.settings(batch=batch)
+        with self.compiled(engine, source, replace(settings, precision=spec.Precision.F32)) as compiled:
+            precision = compiled.effective().precision
+            assert precision is None or precision.value == "f32"
+
+    @promise("Never fill in what was requested.")
+    def test_a_precision_that_is_told_is_computed_in(self, engine: spec.Engine, tmp_path: Path) -> None:
+        offered = next(device.precisions for device in engine.devices() if device.name == self.device)
+        others = {spec.Precision.BF16, spec.Precision.F16}.intersection(offered)
+        if not others:
+            pytest.skip("it offers f32 only")
+        model, batch = self.classifier(tmp_path), min(batches(engine))
+        inputs = model.inputs_for(batch, seed=9)
+        (whole,) = self.infer(engine, model, batch, inputs)
+        for precision in sorted(others):
+            settings = self.settings(batch=batch, precision=precision)
+            with self.compiled(engine, model.source(batch), settings) as compiled:
+                told, request = compiled.effective().precision, compiled.create_request()
+                outputs = copied(request.infer(inputs))
+                request.close()
+            is_f32 = all(np.array_equal(outputs[name], whole[name]) for name in model.outputs)
+            assert not (is_f32 and told and told.value == precision), f"{precision} is told, and f32 was computed"
+
+    @promise("Never fill in what was requested.")
+    def test_threads_are_not_an_echo_of_the_request(self, engine: spec.Engine, tmp_path: Path) -> None:
+        usable, batch = len(os.sched_getaffinity(0)), min(batches(engine))
+        assert usable < ABSURD, "ask for more threads than this machine has"
+        source = self.classifier(tmp_path).source(batch)
+        try:
+            with self.compiled(engine, source, self.settings(batch=batch, cores=ABSURD)) as compiled:
+                threads = compiled.effective().threads
+        except spec.UnsupportedSettingsError:
+            return  # a refusal is honest, too
+        assert threads is None or threads.value <= usable, f"{threads} on {usable} processors is an echo"
+
+    # The cores it uses.
+
+    @promise("an engine keeps to them")
+    @pytest.mark.parametrize("cores", [1, 2])
+    def test_processor_time_stays_within_the_cores(self, tmp_path: Path, cores: int) -> None:
+        for use in self.core_use(tmp_path, cores):
+            assert "refused" not in use, use["refused"]
+            used = use["cpu_ns"] / use["wall_ns"]
+            assert used <= cores * CORE_USE_ALLOWANCE, f"{used:.2f} cores busy under the load {use['load']}"
+            assert used > 0.01, "the processor time is not that of the work"
+            # A busy machine gives nobody more than a share; what the threads may use shows there, too.
+            assert len(use["processors"]) <= cores, f"threads may run on {use['processors']} under {use['load']}"
+
+    @promise("Never fill in what was requested.")
+    def test_streams_that_are_told_run_beside_each_other(self, engine: spec.Engine, tmp_path: Path) -> None:
+        if not (engine.info().multiple_streams and spec.Load.ASYNC in engine.info().loads):
+            pytest.skip("it runs one stream")
+        # On one core an inference wants that core; a second one that waits for it wants it too, unless it has no turn.
+        (use,) = self.core_use(tmp_path, 1, (spec.Load.ASYNC,), streams=2, requests=2)
+        if use.get("streams") != 2:
+            pytest.skip(use.get("refused", "it does not say that it runs two streams on one core"))
+        wanted = use["wanted_ns"] / use["wall_ns"]
+        assert wanted >= TWO_STREAMS, f"two streams are told, and inferences wanted {wanted:.2f} cores in all: in turn"
+
+    def core_use(
+        self, folder: Path, cores: int, loads: Sequence[spec.Load] = tuple(spec.Load), **settings: int
+    ) -> list[dict[str, Any]]:
+        """What the engine used under each of these loads, in a process confined to these cores (see core_use.py)."""
+        if cores > len(physical_cores(os.sched_getaffinity(0))):
+            pytest.skip(f"this machine has fewer than {cores} cores")
+        model, batch = self.classifier(folder), max(batches(load_engine(self.plugin)))
+        case = {
+            "path": str(model.path),
+            "format": model.format,
+            "inputs": [(each.name, each.dtype, each.shape) for each in model.at(batch)],
+            "settings": {"device": self.device, "batch": batch, "cores": cores, "options": dict(self.options)}
+            | settings,
+            "loads": loads,
+            "seconds": CORE_USE_S,
+        }
+        plugin = self.plugin if isinstance(self.plugin, str) else self.plugin.__file__
+        command = [sys.executable, str(CORE_USE), plugin, json.dumps(case)]
+        variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def _assert_well_formed(effective: spec.Effective) -> None:
+    for count in (effective.threads, effective.streams):
+        if count is not None:
+            assert isinstance(count.value, int)
+            assert count.value >= 1
+    for readback in (effective.precision, effective.provider, effective.isa):
+        if readback is not None:
+            assert isinstance(readback.value, str)
+            assert readback.value
+    readbacks = {name: value for name, value in vars(effective).items() if name != "prepared"}
+    for readback in readbacks.values():
+        assert readback is None or readback.source in set(spec.Source)
+    assert isinstance(effective.prepared, tuple)
+    assert all(isinstance(words, str) and words.strip() for words in effective.prepared)
+    assert effective.precision is None or effective.precision.value in PRECISION_WORDS
