@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -68,7 +69,9 @@ def fleet(folder: Path, real: int, simulated: int, batches: int) -> Cost:
     with contextlib.ExitStack() as stack:
         begun = time.monotonic()
         ports = _real_agents(stack, folder, tls, real)
-        told = asyncio.run(_recorded(home, model, f"tls://{HOST}:{ports[0]}"))
+        addresses = [f"tls://{HOST}:{port}" for port in ports]
+        asyncio.run(_asked(home, addresses))
+        told = asyncio.run(_recorded(home, model, addresses[0]))
         ports += _players(stack, folder, tls, told, simulated)
         for number, port in enumerate(ports):
             kind = "real" if number < real else "simulated"
@@ -146,6 +149,18 @@ def _line(process: subprocess.Popen[str]) -> str:
     if not line:
         raise RuntimeError(f"a player ended with {process.wait()} before it was ready")
     return line
+
+
+async def _asked(home: Home, addresses: Sequence[str]) -> None:
+    """Have real agents look for their engines a few at a time: here they share the processors, elsewhere they do not."""
+    at_once = asyncio.Semaphore(_STARTED_AT_ONCE)
+
+    async def ask(address: str) -> None:
+        async with at_once, AgentClient(address, address, home.tls) as client:
+            await client.host()
+            await client.engines()
+
+    await asyncio.gather(*map(ask, addresses))
 
 
 async def _recorded(home: Home, model: Path, address: str) -> Recording:
