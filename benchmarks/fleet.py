@@ -152,7 +152,7 @@ def _line(process: subprocess.Popen[str]) -> str:
 
 
 async def _asked(home: Home, addresses: Sequence[str]) -> None:
-    """Have real agents look for their engines a few at a time: here they share the processors, elsewhere they do not."""
+    """Have real agents look for their engines a few at a time: here, and not elsewhere, they share the processors."""
     at_once = asyncio.Semaphore(_STARTED_AT_ONCE)
 
     async def ask(address: str) -> None:
