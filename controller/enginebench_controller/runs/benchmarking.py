@@ -22,7 +22,7 @@ from enginebench_controller.runs import execution
 from enginebench_controller.runs.cluster.carrying import Cluster, open_cluster
 from enginebench_controller.runs.execution import Elsewhere, Enough
 from enginebench_controller.runs.keeping import keeper
-from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn
+from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn, remind
 from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, once_listed, open_session
 
@@ -204,6 +204,7 @@ async def _execute(
     pending = claim.pending
     try:
         await execution.execute(bench, undertakings, pending.id, keeper(home), pending.interleave, enough, elsewhere)
+        await remind(bench)
     except BaseExceptionGroup as group:
         # Not `except*`: before Python 3.11.4 that wraps what is raised within it once more.
         errors, others = group.split(EnginebenchError)

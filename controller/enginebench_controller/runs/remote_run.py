@@ -188,6 +188,20 @@ async def acknowledge(bench: Bench, case: Case, run_id: str) -> None:
             bench.remembered[case.target].discard(run_id)
 
 
+async def remind(bench: Bench) -> None:
+    """Tell targets that are not lost once more which runs to forget: of a thousand one may just have been busy."""
+
+    async def again(target: str, run_id: str) -> None:
+        with contextlib.suppress(UnreachableError, AgentError):
+            await bench.clients[target].acknowledge(run_id)
+            bench.remembered[target].discard(run_id)
+
+    left = [
+        (name, run_id) for name, ids in bench.remembered.items() if name not in bench.lost_targets for run_id in ids
+    ]
+    await asyncio.gather(*(again(*one) for one in left))
+
+
 async def look_again(bench: Bench, target: str) -> None:
     """Ask a lost target once more; one that answers is lost no longer, and drops what was given up meanwhile."""
     if target not in bench.lost_targets:

@@ -1,4 +1,4 @@
-"""The raw samples of one measurement on their way from the target to the store: on disk, so that memory stays flat."""
+"""The raw samples of one measurement on their way from the target to the store, on disk, so that memory stays flat."""
 
 import os
 import tempfile
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from enginebench_controller.records import Block, BlockSamples
 from enginebench_proto.agreed.durable import make_private_folder
 
 ITEM_BYTES = 8
+MOST_IN_MEMORY_BYTES = 32 * 1024
+"""Fewer are kept in memory: a thousand targets at once hold no more so than the opening of their files would take."""
 Series = tuple[NDArray[np.int64], ...]
 
 
@@ -30,18 +32,19 @@ class _Stretch:
 class SampleFile:
     """An `Iterable[BlockSamples]` that may be gone through any number of times, a block in memory at a time.
 
-    The file has no name, so nothing is left behind however the controller ends. Use as a context manager. Samples are
-    in the order of processes and blocks.
+    The file, which is made for more than `MOST_IN_MEMORY_BYTES`, has no name, so nothing is left behind however the
+    controller ends. Use as a context manager. Samples are in the order of processes and blocks.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Make the file in `folder`, which is made too. Raises `InputError` where that cannot be."""
+        """Make the `folder` where the file is to be. Raises `InputError` where that cannot be."""
         self._folder = folder
         self._stretches: list[_Stretch] = []
         self._end = 0
+        self._memory = bytearray()
+        self._file: IO[bytes] | None = None
         try:
             make_private_folder(folder)
-            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  # closed by __exit__
         except OSError as error:
             raise self._unusable(error) from error
 
@@ -51,7 +54,8 @@ class SampleFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -85,18 +89,27 @@ class SampleFile:
             yield BlockSamples(stretch.block.process, stretch.block.index, *series)
 
     def _read(self, offset: int, samples: int, series: int) -> Series:
-        # pread moves no file position, so several readers do not disturb each other or the writer.
-        content = _read_all(self._file.fileno(), samples * series * ITEM_BYTES, offset)
+        size_bytes = samples * series * ITEM_BYTES
+        if self._file is None:
+            content = bytes(self._memory[offset : offset + size_bytes])
+        else:  # pread moves no file position, so several readers do not disturb each other or the writer
+            content = _read_all(self._file.fileno(), size_bytes, offset)
         values = np.frombuffer(content, dtype="<i8").astype(np.int64, copy=False)
         return tuple(values.reshape(series, samples))
 
     def _write(self, content: bytes) -> None:
-        offset = self._end
-        view = memoryview(content)
+        if self._file is None:
+            del self._memory[self._end :]
+            self._memory += content
+            if len(self._memory) <= MOST_IN_MEMORY_BYTES:
+                return
         try:
-            while view:
-                written = os.pwrite(self._file.fileno(), view, offset)
-                offset, view = offset + written, view[written:]
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  # closed by __exit__
+                _write_all(self._file.fileno(), self._memory, 0)
+                self._memory.clear()
+            else:
+                _write_all(self._file.fileno(), content, self._end)
         except OSError as error:
             raise self._unusable(error) from error
 
@@ -112,6 +125,13 @@ def _series(samples: BlockSamples) -> Series:
 def _end_of(part: tuple[int, int, int]) -> int:
     offset, samples, series = part
     return offset + samples * series * ITEM_BYTES
+
+
+def _write_all(descriptor: int, content: bytes | bytearray, offset: int) -> None:
+    left = memoryview(bytes(content))
+    while left:
+        written = os.pwrite(descriptor, left, offset)
+        offset, left = offset + written, left[written:]
 
 
 def _read_all(descriptor: int, size_bytes: int, offset: int) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 
 from enginebench_controller.errors import UnreachableError
 from enginebench_controller.runs import remote_run
-from enginebench_controller.runs.remote_run import Bench, follow, look_again, upload
+from enginebench_controller.runs.remote_run import Bench, acknowledge, follow, look_again, remind, upload
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
 PATIENCE_SECONDS = 0.2
@@ -80,6 +80,27 @@ async def test_jobs_of_two_devices_find_a_lost_target_again_together() -> None:
     bench = Bench(clients, lambda _: (), Path(), reporter, 0, lost_targets={"nuc": "it was away"})
     await asyncio.gather(look_again(bench, "nuc"), look_again(bench, "nuc"))
     assert not bench.lost_targets
+
+
+async def test_a_target_that_was_too_busy_to_forget_a_run_is_told_again_unless_it_is_lost() -> None:
+    class Busy:
+        answers = False
+
+        async def acknowledge(self, run_id: str) -> None:
+            if not self.answers:
+                raise UnreachableError("target 'nuc' does not answer")
+
+    agent = Busy()
+    clients: Any = {"nuc": agent}
+    bench = Bench(clients, lambda _: (), Path(), SimpleNamespace(), 0)  # type: ignore[arg-type]
+    await acknowledge(bench, JOB, "run")
+    agent.answers = True
+    bench.lost_targets["nuc"] = "it was away"
+    await remind(bench)
+    assert bench.remembered == {"nuc": {"run"}}
+    bench.lost_targets.clear()
+    await remind(bench)
+    assert bench.remembered == {"nuc": set()}
 
 
 async def test_a_target_that_stays_away_is_given_up() -> None:

@@ -9,7 +9,14 @@ import pytest
 
 from enginebench_controller.errors import AgentError
 from enginebench_controller.records import Block, BlockSamples
+from enginebench_controller.runs import sample_file
 from enginebench_controller.runs.sample_file import SampleFile
+
+
+@pytest.fixture(autouse=True, params=[0, 64, sample_file.MOST_IN_MEMORY_BYTES])
+def most_in_memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it on disk, most in the middle of it, and in memory as long as it is little."""
+    monkeypatch.setattr(sample_file, "MOST_IN_MEMORY_BYTES", request.param)
 
 
 def part(process: int, block: int, values: list[int], *, instants: bool = False) -> BlockSamples:
