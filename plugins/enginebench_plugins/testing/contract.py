@@ -22,7 +22,7 @@ from enginebench_plugins.testing import contract_models
 from enginebench_plugins.testing.in_flight import Results, copied, run_rotating
 from enginebench_plugins.testing.profiles import ProfileContract
 from enginebench_plugins.testing.use import UseContract
-from enginebench_plugins.testing.workbench import REFUSED, batches, promise
+from enginebench_plugins.testing.workbench import REFUSED, Workbench, batches, promise
 
 TIMES_ALIKE = 6
 """Who remembers outputs may begin with those that are asked for often."""
@@ -34,8 +34,8 @@ FILE_WORDS = ("path", "file", "dir", "folder", "cache", "library", "prefix")
 RELEASE_CYCLES = 4
 
 
-class InferenceContract(UseContract):
-    """What an engine says of itself, computes, refuses and uses."""
+class ComputingContract(Workbench):
+    """What an engine says of itself, computes and refuses."""
 
     # What an engine tells about itself.
 
@@ -355,6 +355,10 @@ class InferenceContract(UseContract):
                 run_rotating(requests, inputs)
             counts.append(_settled_thread_count(before))
         assert counts[-1] < counts[RELEASE_CYCLES - 1] + RELEASE_CYCLES, f"threads stay: {counts}"
+
+
+class InferenceContract(UseContract, ComputingContract):
+    """All but profiles; pytest goes through the last of these first."""
 
 
 class EngineContract(ProfileContract, InferenceContract):
