@@ -178,6 +178,7 @@ def test_neither_a_killed_agent_nor_a_clock_that_jumps_frees_or_prolongs_it(tmp_
     try:
         begun_ns = time.monotonic_ns()
         bench.cli("targets", "reserve", "nuc", "--for", "1h")
+        assert "nuc is reserved " in bench.cli("targets", "check").stdout
         for _ in range(2):
             before_ns = left_ns()
             agent.kill()

@@ -18,7 +18,7 @@ from enginebench_controller.records import Failure, FailureKind, Profile
 from enginebench_controller.runs import execution, outcome, remote_run
 from enginebench_controller.runs.execution import uninterrupted
 from enginebench_controller.runs.outcome import PassOrder
-from enginebench_controller.runs.remote_run import Announce, Bench
+from enginebench_controller.runs.remote_run import Announce, Bench, remind
 from enginebench_controller.runs.undertaking import ATTEMPTS, Claim, Pending, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, once_listed, open_session
 from enginebench_proto.v1 import run_pb2
@@ -85,6 +85,7 @@ async def _carry_out(passes: "Passes", bench: Bench, claim: Claim) -> list[Profi
     except asyncio.CancelledError:  # who interrupts passes wants no more of them
         claim.drop()
         raise
+    await remind(bench)
     if not any(bench.remembered.values()):
         claim.drop()
     return done

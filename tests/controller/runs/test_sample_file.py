@@ -85,6 +85,18 @@ def test_nothing_is_left_in_the_folder_even_while_it_is_used(tmp_path: Path) -> 
         assert list((tmp_path / "home").iterdir()) == []
 
 
+def test_few_samples_are_no_file(tmp_path: Path) -> None:
+    before = psutil.Process().num_fds()
+    with SampleFile(tmp_path) as samples:
+        samples.add_block(block(0, 0))
+        samples.add_samples(part(0, 0, [1] * 4))
+        few = psutil.Process().num_fds() - before
+        samples.add_samples(part(0, 0, [2] * 5000))
+        many = psutil.Process().num_fds() - before
+        assert read(samples) == [(0, 0, [1] * 4 + [2] * 5000)]
+    assert (few, many) == (int(sample_file.MOST_IN_MEMORY_BYTES < 4 * sample_file.ITEM_BYTES), 1)
+
+
 def test_memory_stays_flat_over_ten_million_samples(tmp_path: Path) -> None:
     process = psutil.Process(os.getpid())
     values = np.arange(50_000, dtype=np.int64)

@@ -309,14 +309,13 @@ def _run(home: Home, order: BenchmarkOrder, *, watch: bool = False) -> Benchmark
 
 def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool, notes: bool) -> Soundness:
     measurements, models = home.store.measurements(benchmark.id), home.store.models()
-    answers = answers_of(home.store, benchmark, measurements, models)
     if as_json:
         snapshots = home.store.benchmark_snapshots(benchmark.id)
-        told = answers_document(answers)
+        told = answers_document(answers_of(home.store, benchmark, measurements, models))
         print_json(benchmark_document(benchmark, measurements, snapshots, models, answers=told))
     else:
         title = f"{benchmark.name} ({benchmark.id})"
         print_outcomes(title, measurements, models, partial(home.store.benchmark_snapshots, benchmark.id), notes=notes)
         if notes or not are_many(measurements):
-            print_answers(answers)
+            print_answers(answers_of(home.store, benchmark, measurements, models))
     return of_benchmark(benchmark, measurements, models)

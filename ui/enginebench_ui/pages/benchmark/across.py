@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from enginebench_controller.verdicts.across import kind_of
 from enginebench_ui.pages.benchmark import stored as kept
 from enginebench_ui.pages.benchmark.shapes.across import (
     across_rows,
@@ -52,14 +51,9 @@ def show_across(benchmark: WholeBenchmark) -> str:
         target = choose_one("Look at one", {_ALL: "all targets"} | named, "target", default=_ALL, scope=benchmark.id)
     if target:
         return target
-    groups = (
-        {name: of.get(label, "") for name, of in labels.items()}
-        if label
-        else {one.target: kind_of(one.host) for one in benchmark.bundle.snapshots}
-    )
     same = [one for one in benchmark.measurements if work(one) == every[int(chosen)]]
-    figure = spread_figure(same, groups, tuple(odd), reading.engine_looks())
-    chart(figure, "across", name=f"{benchmark.id}-targets", alt=headline(found))
     with reading.banner_on_error():
+        figure = spread_figure(same, kept.groups(benchmark.id, label), tuple(odd), reading.engine_looks())
+        chart(figure, "across", name=f"{benchmark.id}-targets", alt=headline(found))
         table(across_rows(kept.across(benchmark.id, label)), "across", columns=COLUMNS)
     return _ALL

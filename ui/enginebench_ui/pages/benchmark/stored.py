@@ -17,7 +17,7 @@ from enginebench_controller.store.benchmarks import Relatives
 from enginebench_controller.store.samples import LatencyCurve
 from enginebench_controller.store.store import Store
 from enginebench_controller.store.trends import TrendPoint
-from enginebench_controller.verdicts.across import AcrossTargets, across_targets
+from enginebench_controller.verdicts.across import AcrossTargets, across_targets, kind_of
 from enginebench_controller.verdicts.alerts import Confirmation, HistoryAlerts, alerts, known
 from enginebench_controller.verdicts.answers import Answer, answers_of
 from enginebench_controller.verdicts.pairing import excluded_blocks
@@ -45,6 +45,11 @@ def whole(benchmark_id: str, target: str = "") -> WholeBenchmark:
 def across(benchmark_id: str, label: str) -> AcrossTargets:
     """Return a benchmark of many targets by the values of a label, or by kind of machine where that is empty."""
     return _across(*place(), benchmark_id, label)
+
+
+def groups(benchmark_id: str, label: str) -> Mapping[str, str]:
+    """Return what a benchmark's targets are put together by, by target: a label, or the kind of machine without one."""
+    return _groups(*place(), benchmark_id, label)
 
 
 def answers(benchmark: WholeBenchmark) -> tuple[Answer, ...]:
@@ -128,8 +133,14 @@ def _whole(path: str, generation: str, benchmark_id: str, target: str) -> WholeB
 @kept(8)
 def _across(path: str, generation: str, benchmark_id: str, label: str) -> AcrossTargets:
     found, own = bundle(benchmark_id), store_at(path)
-    groups = {one.name: one.labels.get(label, "") for one in own.targets()} if label else None
-    return across_targets(found.measurements, found.snapshots, own.models(), groups)
+    return across_targets(found.measurements, found.snapshots, own.models(), groups(benchmark_id, label))
+
+
+@kept(8)
+def _groups(path: str, generation: str, benchmark_id: str, label: str) -> dict[str, str]:
+    if label:
+        return {one.name: one.labels.get(label, "") for one in store_at(path).targets()}
+    return {one.target: kind_of(one.host) for one in bundle(benchmark_id).snapshots}
 
 
 @kept(8)
