@@ -54,6 +54,9 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # Rooms of tests that start engines, agents or browsers, all of them.
 STARTING := arm integration browser plugins
 DURATIONS := --durations 30 --durations-min 5
+# What fails beside other tests is run once more by itself, as CPython's `regrtest --rerun` does it: a defect fails twice.
+# Both times are printed. Where a process of tests died (any other status than 1) there is no second time.
+ONCE_MORE := -n 1 --dist loadgroup --last-failed --last-failed-no-failures none
 
 .PHONY: demo test test-arm test-engines $(TESTED:%=test-engine-%) quick check ui setup engines format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
   exports-test site dist soak storm fleet fuzz faults clean
@@ -65,7 +68,8 @@ ui: setup
 	$(BIN)/enginebench ui
 
 test: setup browser ssh-server $(PROTO_PYTHON)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not alone' --ignore tests/arm $(DURATIONS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not alone' --ignore tests/arm $(DURATIONS) || { [ $$? = 1 ] && \
+	  echo "once more, by themselves:" && $(BIN)/python -m pytest $(ONCE_MORE) -m 'not alone' --ignore tests/arm; }
 	$(BIN)/python -m pytest -m alone --ignore tests/arm $(DURATIONS)
 ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py

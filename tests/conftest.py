@@ -7,6 +7,8 @@ import os
 import sys
 from importlib.util import find_spec
 
+import pytest
+
 os.environ.pop("COLUMNS", None)  # of the terminal that the tests were started in: tables would fit into that
 
 if find_spec("hypothesis"):  # not in DeepSparse's environment, whose tests have no generated examples
@@ -21,7 +23,21 @@ if find_spec("jsonschema") and find_spec("typer"):  # likewise
     check_all_commands()
 
 
-def pytest_sessionfinish() -> None:
-    """Write how many generated inputs went through, where a recorded run asks for it."""
+_died: list[object] = []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object, error: object) -> None:
+    """Know of each process of tests that ended by itself."""
+    if error:
+        _died.append(node)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell a process that died from tests that failed: these alone have a second chance. And write how many generated
+    inputs went through, where a recorded run asks for it.
+    """
+    if _died:
+        session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
     if fuzzing := sys.modules.get("fuzzing"):  # only where a test has fuzzed something
         fuzzing.write_counts()
