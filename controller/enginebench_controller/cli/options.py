@@ -84,15 +84,25 @@ AnyOf = Annotated[
 ]
 
 
-def targets_meant(words: Sequence[str] | None, any_of: int | None = None) -> list[str] | None:
+def targets_meant(words: Sequence[str] | None) -> list[str] | None:
     """The names of the targets that were typed, by their labels too; None where nothing was typed.
 
-    Raises `InputError`, and `UnreachableError` where fewer answer than were asked for.
+    Raises `InputError`.
     """
     from enginebench_controller.targets.choosing import meant  # noqa: PLC0415  # gRPC, which most commands do without
 
+    return None if words is None else list(meant(default_home(), words))
+
+
+def targets_to_measure(words: Sequence[str] | None, any_of: int | None = None) -> list[str] | None:
+    """The same without those that labels chose and that are noisy or do not answer, which is told; or any of these.
+
+    Raises `InputError`, and `UnreachableError` where fewer answer than were asked for.
+    """
+    from enginebench_controller.targets.choosing import to_measure  # noqa: PLC0415  # as above
+
     if words:
-        return list(meant(default_home(), words, any_of, remark))
+        return list(to_measure(default_home(), words, any_of, remark))
     if any_of is not None:
         raise InputError("--any chooses among targets: say among which, with --target")
     return None if words is None else []

@@ -10,7 +10,7 @@ import typer
 from typer.models import OptionInfo
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.options import AnyOf, targets_meant
+from enginebench_controller.cli.options import AnyOf, targets_to_measure
 from enginebench_controller.models.inputs.shapes import GivenShape, parse_shapes
 from enginebench_controller.plan.options import OPTIONS, OptionForm, OptionGroup, PlanOption, fields_of
 from enginebench_controller.plan.plan import make_plan
@@ -61,8 +61,9 @@ def plan_options(*names: str) -> Callable[[Command], Command]:
         def given(**typed: Any) -> Any:
             said = {one.name: typed.pop(_parameter_name(one)) for one in chosen}
             fields = fields_of(said)
-            if OPTIONS["target"] in chosen and (meant := targets_meant(fields.get("targets"), typed.pop("any_of"))):
-                fields["targets"] = meant
+            if OPTIONS["target"] in chosen:
+                names = targets_to_measure(fields.get("targets"), typed.pop("any_of"))
+                fields |= {"targets": names} if names else {}
             return command(**typed, **{FIELDS: fields})
 
         own = list(inspect.signature(command, eval_str=True).parameters.values())

@@ -4,8 +4,9 @@ import asyncio
 import difflib
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from enginebench_controller.errors import EnginebenchError, InputError, UnreachableError
 from enginebench_controller.home import Home
@@ -16,8 +17,9 @@ from enginebench_proto.v1 import run_pb2
 LABEL = "label:"
 FACTS = ("arch", "engine", "name")
 """What a target says of itself stands beside the labels that a person gave, unless these say otherwise."""
-_AT_ONCE = 32
+_AT_ONCE = 64
 _MOST_NAMED = 5
+_SEE = "`enginebench targets check` says why"
 
 
 def parse_label(text: str) -> tuple[str, str]:
@@ -29,27 +31,54 @@ def parse_label(text: str) -> tuple[str, str]:
     return key, value
 
 
-def meant(
-    home: Home, words: Sequence[str], any_of: int | None = None, say: Callable[[str], None] = lambda _: None
-) -> tuple[str, ...]:
+def meant(home: Home, words: Sequence[str]) -> tuple[str, ...]:
     """The names of the targets that `words` mean: a name or an address itself, "label:KEY=VALUE,…" all that have these.
 
-    What a comma has cut off a list of labels is put back. Noisy targets are left out where labels chose them, and `say`
-    is told; those that are named are meant. With `any_of`, so many of them are taken: such as answer, and of these
-    first those with the fewest runs before one, then the least noisy.
-
-    Raises `InputError` for a label that nobody has, for too few targets, or where all with the labels are noisy, and
-    `UnreachableError` where too few answer.
+    What a comma has cut off a list of labels is put back. Raises `InputError` for a label that nobody has.
     """
+    return tuple(dict.fromkeys(name for one in _groups(home, words) for name in one.names))
+
+
+def to_measure(
+    home: Home, words: Sequence[str], any_of: int | None = None, say: Callable[[str], None] = lambda _: None
+) -> tuple[str, ...]:
+    """The targets `meant`, and of those that labels chose only the quiet ones that answer.
+
+    `say` is told who is left out; a target that is named is not. With `any_of`, so many of them are taken: such as
+    answer, and of these first those with the fewest runs before one, then the least noisy.
+
+    Raises `InputError` also for too few targets, or where all with the labels are noisy, and `UnreachableError` where
+    too few answer, or none of those with the labels.
+    """
+    groups = _groups(home, words)
+    noise = home.store.noise(time.time_ns() - NOISE_AGE_NS) if any_of or any(one.labels for one in groups) else {}
+    groups = [replace(one, names=_quiet(one, noise, say)) if one.labels else one for one in groups]
+    names = tuple(dict.fromkeys(name for one in groups for name in one.names))
+    if any_of is not None:
+        return _some(home, names, any_of, noise)
+    named = {name for one in groups if not one.labels for name in one.names}
+    asked = tuple(name for name in names if name not in named)
+    silent = set(asked) - set(_runs(home, asked)) if asked else set()
+    for one in groups:
+        if one.labels and silent.issuperset(one.names):
+            raise UnreachableError(f"no target with {_told(one.labels)} answers: {_SEE}")
+    if silent:
+        say(f"left out, as they do not answer: {_listed([name for name in asked if name in silent])} ({_SEE})")
+    return tuple(name for name in names if name not in silent)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """What one word means: a target by its name, or those that have its labels."""
+
+    names: tuple[str, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def _groups(home: Home, words: Sequence[str]) -> list[_Group]:
     wanted = _selections(words)
-    if any_of is None and not any(isinstance(one, dict) for one in wanted):
-        return tuple(words)
-    noise = home.store.noise(time.time_ns() - NOISE_AGE_NS)
     offered = _offered(home) if any(isinstance(one, dict) for one in wanted) else {}
-    names: dict[str, None] = {}
-    for one in wanted:
-        names.update(dict.fromkeys([one] if isinstance(one, str) else _quiet(_having(one, offered), noise, one, say)))
-    return tuple(names) if any_of is None else _some(home, list(names), any_of, noise)
+    return [_Group((one,)) if isinstance(one, str) else _Group(_having(one, offered), one) for one in wanted]
 
 
 def _selections(words: Iterable[str]) -> list[str | dict[str, str]]:
@@ -80,10 +109,10 @@ def _offered(home: Home) -> Mapping[str, Mapping[str, frozenset[str]]]:
     return {one.name: labels_of(one, seen.get(one.name)) for one in home.store.targets()}
 
 
-def _having(wanted: Mapping[str, str], offered: Mapping[str, Mapping[str, frozenset[str]]]) -> list[str]:
+def _having(wanted: Mapping[str, str], offered: Mapping[str, Mapping[str, frozenset[str]]]) -> tuple[str, ...]:
     found = [name for name, has in offered.items() if all(value in has.get(key, ()) for key, value in wanted.items())]
     if found:
-        return found
+        return tuple(found)
     known = {f"{key}={value}" for has in offered.values() for key, values in has.items() for value in values}
     for label in (f"{key}={value}" for key, value in wanted.items()):
         if label not in known:
@@ -95,35 +124,37 @@ def _having(wanted: Mapping[str, str], offered: Mapping[str, Mapping[str, frozen
     raise InputError(f"no target has all of {_told(wanted)}; see `enginebench targets list`")
 
 
-def _quiet(
-    names: Sequence[str], noise: Mapping[str, Noise], wanted: Mapping[str, str], say: Callable[[str], None]
-) -> list[str]:
+def _quiet(group: _Group, noise: Mapping[str, Noise], say: Callable[[str], None]) -> tuple[str, ...]:
     """Those that are not noisy."""
-    noisy = {name: noise[name].sentence for name in names if name in noise and noise[name].is_noisy}
-    quiet = [name for name in names if name not in noisy]
-    told = "; ".join(f"{name}: {sentence}" for name, sentence in list(noisy.items())[:_MOST_NAMED])
-    more = f"; and {len(noisy) - _MOST_NAMED} more" if len(noisy) > _MOST_NAMED else ""
-    if noisy and not quiet:
-        raise InputError(f"all targets with {_told(wanted)} are noisy ({told}{more}): name one to measure there anyway")
+    noisy = {name: noise[name].sentence for name in group.names if name in noise and noise[name].is_noisy}
+    told = _listed([f"{name}: {sentence}" for name, sentence in noisy.items()], "; ")
+    if len(noisy) == len(group.names):
+        raise InputError(f"all targets with {_told(group.labels)} are noisy ({told}): name one to measure there anyway")
     if noisy:
-        say(f"left out as noisy, until they are quiet or a day has passed: {told}{more}")
-    return quiet
+        say(f"left out as noisy, until they are quiet or a day has passed: {told}")
+    return tuple(name for name in group.names if name not in noisy)
+
+
+def _listed(parts: Sequence[str], separator: str = ", ") -> str:
+    """The first few, and how many more there are."""
+    more = f"{separator}and {len(parts) - _MOST_NAMED} more" if len(parts) > _MOST_NAMED else ""
+    return separator.join(parts[:_MOST_NAMED]) + more
 
 
 def _told(wanted: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in wanted.items())
 
 
-def _some(home: Home, names: list[str], count: int, noise: Mapping[str, Noise]) -> tuple[str, ...]:
+def _some(home: Home, names: Sequence[str], count: int, noise: Mapping[str, Noise]) -> tuple[str, ...]:
     if count > len(names):
         raise InputError(f"--any {count} of {len(names)} targets: there are too few")
-    random.shuffle(names)  # of equals not always the same
-    runs = asyncio.run(_runs_of(home, names))
+    names = random.sample(names, len(names))  # of equals not always the same
+    runs = _runs(home, names)
     ready = sorted(runs, key=lambda name: (runs[name], _noise_rank(noise.get(name))))
     if len(ready) < count:
-        silent = [name for name in names if name not in runs][:_MOST_NAMED]
+        silent = _listed([name for name in names if name not in runs])
         many = f"only {len(ready)} of the {len(names)} targets answer" if ready else "none of the targets answers"
-        raise UnreachableError(f"{many} (not {', '.join(silent)}): `enginebench targets check` says why")
+        raise UnreachableError(f"{many} (not {silent}): {_SEE}")
     return tuple(ready[:count])
 
 
@@ -135,16 +166,19 @@ def _noise_rank(noise: Noise | None) -> float:
 NOISE_UNKNOWN = 0.1
 
 
-async def _runs_of(home: Home, names: Sequence[str]) -> dict[str, int]:
-    """How many runs are queued or going on at those that answer, by name."""
+def _runs(home: Home, names: Sequence[str]) -> dict[str, int]:
+    """How many runs are queued or going on at those that answer, by name and in the order of `names`."""
     addresses = {one.name: one.address for one in home.store.targets()}
-    at_once = asyncio.Semaphore(_AT_ONCE)
 
-    async def ask(name: str) -> Iterator[tuple[str, int]]:
+    async def ask(name: str, at_once: asyncio.Semaphore) -> int | None:
         with suppress(EnginebenchError):
             async with at_once, AgentClient(name, addresses.get(name, name), home.tls) as client:
-                going_on = [one for one in await client.runs() if one.state != run_pb2.RUN_STATE_FINISHED]
-                return iter([(name, len(going_on))])
-        return iter(())
+                return sum(one.state != run_pb2.RUN_STATE_FINISHED for one in await client.runs())
+        return None
 
-    return {name: count for found in await asyncio.gather(*map(ask, names)) for name, count in found}
+    async def ask_all() -> list[int | None]:
+        at_once = asyncio.Semaphore(_AT_ONCE)
+        return await asyncio.gather(*(ask(name, at_once) for name in names))
+
+    answers = zip(names, asyncio.run(ask_all()), strict=True)
+    return {name: count for name, count in answers if count is not None}

@@ -150,7 +150,7 @@ def test_a_target_that_is_missed_makes_it_inconclusive(run_mine: Callable) -> No
 
 
 def test_a_warm_up_that_is_cut_off_says_so(run_mine: Callable) -> None:
-    # No more than ten of the slow ones fit into the first half; what a busy machine adds does not make the second alike.
+    # At most ten of the slow ones fit into the first half; what a busy machine adds does not make the second alike.
     infer = {"infer": "import time; time.sleep(0.01 if Request.calls < 16 else 0.001)"}
     stop = configuration.StopRule(min_iterations=1, warmup_ns=200_000_000, max_warmup_ns=200_000_000)
     warm_up = run_mine(infer, stop=stop).result.measurement.warm_up

@@ -1,6 +1,7 @@
 """Which targets are meant: by name, by what a person labelled them, by what they said of themselves; noisy ones not."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,16 +13,24 @@ from agent_server import AgentProcess, nobody
 from enginebench_controller.errors import InputError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Target
-from enginebench_controller.targets.choosing import meant, parse_label
+from enginebench_controller.targets.choosing import meant, parse_label, to_measure
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
+    """Each of the targets, as far as anything listens at all."""
+    agent = AgentProcess(tmp_path_factory.mktemp("agent"))
+    yield agent
+    agent.stop()
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path, agent: AgentProcess) -> Home:
     home = Home(tmp_path / "home")
     for number, (name, labels) in enumerate(
         {"rock": {"site": "lab1"}, "nuc": {"site": "lab2"}, "pi": {"site": "lab2", "arch": "armv7l"}}.items()
     ):
-        home.store.add_target(Target(name, f"{name}:50151", number, labels))
+        home.store.add_target(Target(name, agent.address, number, labels))
     rock = offered.target(offered.engine("onnxruntime"), offered.engine("openvino"))
     home.store.save_snapshot(
         replace(rock, target="rock", host=replace(rock.host, architecture="aarch64")),
@@ -84,43 +93,73 @@ def test_what_is_no_label_is_refused(text: str) -> None:
         parse_label(text)
 
 
+def silence(home: Home, *names: str) -> None:
+    """Let nobody listen at the addresses of these any more."""
+    for one in home.store.targets():
+        if one.name in names:
+            home.store.remove_target(one.name)
+            home.store.add_target(replace(one, address=nobody()))
+
+
 def test_noisy_targets_are_left_out_and_told_until_a_day_has_passed(home: Home) -> None:
     measured(home, "nuc", disturbed=True)
     measured(home, "pi", disturbed=False)
     told: list[str] = []
 
-    assert meant(home, ["label:site=lab2"], say=told.append) == ("pi",)
+    assert to_measure(home, ["label:site=lab2"], say=told.append) == ("pi",)
     (sentence,) = told
     assert sentence.startswith("left out as noisy, until they are quiet or a day has passed: nuc: 100% of its blocks")
-    assert meant(home, ["nuc"]) == ("nuc",), "who is named is meant"
+    assert to_measure(home, ["nuc"]) == ("nuc",), "who is named is meant"
+    assert meant(home, ["label:site=lab2"]) == ("nuc", "pi"), "and where nothing is measured"
     measured(home, "nuc", disturbed=False, times=4)
-    assert meant(home, ["label:site=lab2"]) == ("nuc", "pi"), "quiet again"
+    assert to_measure(home, ["label:site=lab2"]) == ("nuc", "pi"), "quiet again"
 
 
 def test_old_noise_is_forgotten_and_little_of_it_says_nothing(home: Home) -> None:
     measured(home, "nuc", disturbed=True, age_s=90_000)
     measured(home, "pi", disturbed=True, times=2)
-    assert meant(home, ["label:site=lab2"]) == ("nuc", "pi")
+    assert to_measure(home, ["label:site=lab2"]) == ("nuc", "pi")
 
 
 def test_where_all_are_noisy_it_is_said_how_to_measure_anyway(home: Home) -> None:
     measured(home, "rock", disturbed=True)
     with pytest.raises(InputError, match=r"all targets with site=lab1 are noisy \(rock: .*: name one to measure there"):
-        meant(home, ["label:site=lab1"])
+        to_measure(home, ["label:site=lab1"])
 
 
-def test_of_many_those_are_taken_that_answer(home: Home, tmp_path: Path) -> None:
-    agent = AgentProcess(tmp_path / "agent")
-    home.store.add_target(Target("here", agent.address, 9, {"site": "lab2"}))
-    for name in ("nuc", "pi"):
-        home.store.remove_target(name)
-        home.store.add_target(Target(name, nobody(), 9, {"site": "lab2"}))
+def test_silent_targets_are_left_out_and_told_unless_they_are_named(home: Home) -> None:
+    silence(home, "nuc")
+    told: list[str] = []
+    assert to_measure(home, ["label:site=lab2"], say=told.append) == ("pi",)
+    assert told == ["left out, as they do not answer: nuc (`enginebench targets check` says why)"]
+    assert to_measure(home, ["nuc", "label:site=lab2"], say=told.append) == ("nuc", "pi"), "who is named is meant"
+    assert meant(home, ["label:site=lab2"]) == ("nuc", "pi"), "and where nothing is measured"
+    assert len(told) == 1
 
-    assert meant(home, ["label:site=lab2"], any_of=1) == ("here",)
+
+def test_where_no_target_of_a_label_answers_it_is_said_of_which_label(home: Home) -> None:
+    silence(home, "nuc", "pi")
+    with pytest.raises(UnreachableError, match="no target with site=lab2 answers: `enginebench targets check` says"):
+        to_measure(home, ["label:site=lab1", "label:site=lab2"])
+
+
+def test_of_many_silent_targets_the_first_are_named(home: Home) -> None:
+    for number in range(7):
+        home.store.add_target(Target(f"far{number}", nobody(), number, {"site": "lab2"}))
+    told: list[str] = []
+    assert to_measure(home, ["label:site=lab2"], say=told.append) == ("nuc", "pi")
+    (sentence,) = told
+    assert "far0, far1, far2, far3, far4, and 2 more (" in sentence
+
+
+def test_of_many_those_are_taken_that_answer(home: Home) -> None:
+    home.store.add_target(Target("here", next(iter(home.store.targets())).address, 9, {"site": "lab2"}))
+    silence(home, "nuc", "pi")
+
+    assert to_measure(home, ["label:site=lab2"], any_of=1) == ("here",)
     with pytest.raises(
         UnreachableError, match=r"only 1 of the 3 targets answer \(not (nuc, pi|pi, nuc)\): `enginebench targets check`"
     ):
-        meant(home, ["label:site=lab2"], any_of=2)
+        to_measure(home, ["label:site=lab2"], any_of=2)
     with pytest.raises(InputError, match="--any 4 of 3 targets"):
-        meant(home, ["label:site=lab2"], any_of=4)
-    agent.stop()
+        to_measure(home, ["label:site=lab2"], any_of=4)

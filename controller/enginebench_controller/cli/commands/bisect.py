@@ -12,7 +12,7 @@ import typer
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
-from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets_meant
+from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets_to_measure
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import GateProgress, remind
 from enginebench_controller.errors import ExitCode, InputError
@@ -120,7 +120,7 @@ def bisect(
     if markdown is not None and markdown.exists() and not force:  # not after half an hour
         raise InputError(f"there is a file {markdown} already; name another one, or replace it with --force")
     common = {
-        "targets": targets_meant(split(target), any_of),
+        "targets": targets_to_measure(split(target), any_of),
         "devices": split(device),
         "batch": None if batch is None else [batch],
         "cores": None if cores is None else [cores],

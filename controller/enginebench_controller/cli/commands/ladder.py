@@ -8,7 +8,7 @@ import typer
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import UNKNOWN, concluded, print_json, print_table, remark
-from enginebench_controller.cli.options import Json, Model, Trust, targets_meant
+from enginebench_controller.cli.options import Json, Model, Trust, targets_to_measure
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.errors import InputError
@@ -257,7 +257,10 @@ def _fields(
     seed: int,
 ) -> dict[str, Any]:
     """The fields of the plan that all rungs share."""
-    lists = {"targets": targets_meant([target] if target else None), "precision": [precision] if precision else None}
+    lists = {
+        "targets": targets_to_measure([target] if target else None),
+        "precision": [precision] if precision else None,
+    }
     return {name: value for name, value in lists.items() if value} | {
         "duration": duration,
         "max_duration": max_duration,

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, print_table, remark, stderr, stdout
-from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets_meant
+from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets_to_measure
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import remind
 from enginebench_controller.errors import ExitCode, InputError
@@ -132,7 +132,7 @@ def recommend(
             raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
     if chart is not None:
         check_chart_path(chart)
-    targets = tuple(dict.fromkeys(targets_meant(split(target), any_of) or ()))
+    targets = tuple(dict.fromkeys(targets_to_measure(split(target), any_of) or ()))
     if len(targets) > 1 and (chart is not None or html is not None):
         option = "--html" if chart is None else "--chart"
         raise InputError(f"what {option} writes is of one target: leave it out, or give one --target")

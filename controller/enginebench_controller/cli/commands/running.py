@@ -21,7 +21,7 @@ from enginebench_controller.cli.options import (
     Notes,
     TrustAgain,
     TrustModels,
-    targets_meant,
+    targets_to_measure,
 )
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
@@ -290,7 +290,7 @@ def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
         raise InputError(f"give one plan file or models, not both: {' '.join(models)}")
     document = read_plan(Path(plans[0])).document()
     image = document["image"] | fields.get("image", {})
-    chosen = {} if "targets" in fields else {"targets": targets_meant(document["targets"])}
+    chosen = {} if "targets" in fields else {"targets": targets_to_measure(document["targets"])}
     return make_plan(document | chosen | fields | {"image": image}, plans[0])
 
 
