@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import Annotated, Any, Final, Generic, TypeVar
 
@@ -52,6 +52,7 @@ def from_float32_bytes(content: bytes) -> NDArray[np.float32]:
 
 
 T = TypeVar("T")
+_TEXTS_KEPT = 512
 
 
 class JsonForm(Generic[T]):
@@ -62,6 +63,7 @@ class JsonForm(Generic[T]):
 
     def __init__(self, make_adapter: Callable[[], TypeAdapter[T]]) -> None:
         self._make_adapter = make_adapter
+        self._from_text = lru_cache(_TEXTS_KEPT)(self._validated)
 
     @cached_property
     def _adapter(self) -> TypeAdapter[T]:
@@ -74,6 +76,13 @@ class JsonForm(Generic[T]):
     def from_data(self, data: Any) -> T:
         """Return the record that `to_data` was given."""
         return self._adapter.validate_python(data)
+
+    def from_text(self, text: str) -> T:
+        """Return the record whose data this JSON is: the same one again for a text that many rows of a store have."""
+        return self._from_text(text)
+
+    def _validated(self, text: str) -> T:
+        return self._adapter.validate_json(text)
 
 
 @dataclass(frozen=True)

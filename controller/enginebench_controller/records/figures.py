@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
+from operator import itemgetter
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 R = TypeVar("R")
@@ -51,7 +52,12 @@ def derived_values(record: Any) -> dict[str, Any]:
 
 def from_values(record: type, row: Mapping[str, Any]) -> dict[str, Any]:
     """What to make a record with, of a mapping that has a value for each of its figures; words become enums again."""
-    return {name: _typed(row[name], _enums(record).get(name)) for name in figures(record)}
+    names, take, enums = _taking(record)
+    found = dict(zip(names, take(row), strict=True))
+    for name, kind in enums:
+        if found[name] is not None:
+            found[name] = kind(found[name])
+    return found
 
 
 def totals(whole: type, parts: Sequence[Any]) -> dict[str, Any]:
@@ -77,14 +83,15 @@ def _figure(hint: Any) -> Figure | None:
 
 
 @cache
-def _enums(record: type) -> Mapping[str, type[Enum]]:
+def _taking(
+    record: type,
+) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], tuple[tuple[str, type[Enum]], ...]]:
+    """The names of the figures, what takes their values out of a row, and which are enums: pages read 100,000 rows."""
+    names = tuple(figures(record))
+    take = itemgetter(*names) if len(names) > 1 else lambda row: tuple(row[name] for name in names)
     kinds = ((name, one) for name, hint, _ in _declared(record) for one in get_args(hint))
-    return {name: one for name, one in kinds if isinstance(one, type) and issubclass(one, Enum)}
+    return names, take, tuple((name, one) for name, one in kinds if isinstance(one, type) and issubclass(one, Enum))
 
 
 def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
-
-
-def _typed(value: Any, kind: type[Enum] | None) -> Any:
-    return kind(value) if kind and value is not None else value

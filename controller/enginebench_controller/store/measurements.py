@@ -1,7 +1,6 @@
 """Measurements in and out of the store: whole, as the newest numbers of each configuration, or as headlines."""
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -208,6 +207,6 @@ def _whole(
 
 
 def _cell(row: Row) -> MeasuredCell:
-    asked = CONFIGURATION.from_data(json.loads(row.pop("configuration")))
+    asked = CONFIGURATION.from_text(row.pop("configuration"))
     row |= {"options": asked.options, "input_set": asked.input_set, "status": Status(row["status"])}
     return MeasuredCell(**row)

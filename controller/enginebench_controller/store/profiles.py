@@ -70,8 +70,8 @@ def from_profile_row(row: Row, layers: tuple[Layer, ...] = (), nodes: tuple[Prof
         nodes=nodes,
         work=_from_work_columns(row),
         coverage=None if row["total_ns"] is None else Coverage(**{column: row[column] for column in _COVERAGE}),
-        phases=PHASES.from_data(json.loads(row["phases"])),
-        host=HOST.from_data(json.loads(row["host"])),
+        phases=PHASES.from_text(row["phases"]),
+        host=HOST.from_text(row["host"]),
         plan=json.loads(row["plan"]),
     )
 

@@ -79,15 +79,15 @@ def from_subject_columns(row: Row) -> Row:
         "engine": EngineRef(row["engine"], row["environment"], row["engine_version"]),
         "model_digest": row["model_digest"],
         "model_name": row["model_name"],
-        "configuration": CONFIGURATION.from_data(json.loads(row["configuration"])),
+        "configuration": CONFIGURATION.from_text(row["configuration"]),
         "status": Status(row["status"]),
         "failure": _from_failure(row["failure"]),
-        "effective": EFFECTIVE.from_data(json.loads(row["effective"])),
+        "effective": EFFECTIVE.from_text(row["effective"]),
     }
 
 
 def _from_failure(text: str | None) -> Failure | None:
-    return None if text is None else FAILURE.from_data(json.loads(text))
+    return None if text is None else FAILURE.from_text(text)
 
 
 _PERCENTILE_COLUMNS = {"p90_ns": 90, "p95_ns": 95, "p99_ns": 99, "p999_ns": 99.9}
@@ -117,7 +117,7 @@ def from_latency_columns(row: Row) -> LatencySummary | None:
     return LatencySummary(
         **from_values(LatencySummary, row),
         median_interval=_from_interval_columns(_MEDIAN_INTERVAL, row),
-        percentiles=PERCENTILES.from_data(json.loads(row["percentiles"])),
+        percentiles=PERCENTILES.from_text(row["percentiles"]),
     )
 
 
@@ -147,10 +147,10 @@ def from_process_row(row: Row) -> Process:
         **from_values(Process, row),
         warm_up=_from_warm_up_columns(row),
         calibration=_from_calibration_columns(row),
-        afterwards=AFTERWARDS.from_data(json.loads(row["afterwards"])) if row["afterwards"] else None,
-        bystanders=BYSTANDERS.from_data(json.loads(row["bystanders"])) if row["bystanders"] else None,
-        phases=PHASES.from_data(json.loads(row["phases"])),
-        effective=EFFECTIVE.from_data(json.loads(row["effective"])),
+        afterwards=AFTERWARDS.from_text(row["afterwards"]) if row["afterwards"] else None,
+        bystanders=BYSTANDERS.from_text(row["bystanders"]) if row["bystanders"] else None,
+        phases=PHASES.from_text(row["phases"]),
+        effective=EFFECTIVE.from_text(row["effective"]),
     )
 
 
@@ -268,8 +268,8 @@ def from_snapshot_row(row: Row) -> TargetSnapshot:
         target=row["target"],
         address=row["address"],
         seen_at_unix_ns=row["seen_at_unix_ns"],
-        host=HOST.from_data(json.loads(row["host"])),
-        engines=ENGINES.from_data(json.loads(row["engines"])),
+        host=HOST.from_text(row["host"]),
+        engines=ENGINES.from_text(row["engines"]),
     )
 
 
@@ -293,10 +293,10 @@ def from_model_row(row: Row) -> ModelVersion:
         digest=row["digest"],
         name=row["name"],
         format=row["format"],
-        files=MODEL_FILES.from_data(json.loads(row["files"])),
+        files=MODEL_FILES.from_text(row["files"]),
         created_at_unix_ns=row["created_at_unix_ns"],
         parent_digest=row["parent_digest"],
-        derivation=DERIVATION.from_data(json.loads(row["derived_by"])) if row["derived_by"] else None,
+        derivation=DERIVATION.from_text(row["derived_by"]) if row["derived_by"] else None,
     )
 
 
@@ -361,13 +361,13 @@ def from_measurement_row(
         **from_subject_columns(row),
         benchmark_id=row["benchmark_id"],
         **from_values(Measurement, row),
-        phases=PHASES.from_data(json.loads(row["phases"])),
+        phases=PHASES.from_text(row["phases"]),
         processes=processes,
         blocks=blocks,
         latency=from_latency_columns(row),
         throughput_interval=_from_interval_columns(_THROUGHPUT_INTERVAL, row),
         captured_outputs=captured_outputs,
-        grounds=GROUNDS.from_data(json.loads(row["grounds"])) if row["grounds"] else Grounds(),
+        grounds=GROUNDS.from_text(row["grounds"]) if row["grounds"] else Grounds(),
     )
 
 

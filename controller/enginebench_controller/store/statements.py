@@ -5,7 +5,7 @@ Table and column names are ours; every value travels as a parameter.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,9 +53,22 @@ def insertion(table: str, row: Row) -> str:
 
 def rows(connection: duckdb.DuckDBPyConnection, query: str, *parameters: Any) -> list[Row]:
     """What a query finds."""
+    return list(_rows(connection, query, parameters))
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[Any]) -> Iterator[Row]:
+    """The same a few at a time: of 100,000 that are there at once, the garbage collector takes half the time.
+
+    The connection must not be asked anything else meanwhile.
+    """
     result = connection.execute(query, list(parameters))
     names = [column[0] for column in result.description]
-    return [dict(zip(names, values, strict=True)) for values in result.fetchall()]
+    while some := result.fetchmany(_AT_ONCE):
+        for values in some:
+            yield dict(zip(names, values, strict=True))
+
+
+_AT_ONCE = 256
 
 
 STREAM = "stream registered as '"
@@ -93,6 +106,6 @@ def parts(
     """What belongs to measurements, in order, by their id."""
     found: defaultdict[str, list[Part]] = defaultdict(list)
     query = f"SELECT * FROM {table} WHERE {among('measurement_id', ids)} ORDER BY {order}"  # noqa: S608
-    for row in rows(connection, query, *ids):
+    for row in _rows(connection, query, ids):
         found[row["measurement_id"]].append(read(row))
     return found

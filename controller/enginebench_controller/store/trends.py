@@ -127,7 +127,7 @@ class TrendStore(StoreFile):
         with self._reading() as connection:
             found = rows(connection, _HISTORIES, *wanted)
         for row in found:
-            chosen = CONFIGURATION.from_data(json.loads(row["configuration"]))
+            chosen = CONFIGURATION.from_text(row["configuration"])
             parted.setdefault(_likeness(row, chosen), []).append((row, chosen))
         return tuple(_history(alike) for alike in parted.values() if len(alike) > 1)
 
