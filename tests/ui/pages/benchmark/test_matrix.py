@@ -4,7 +4,7 @@ import pytest
 
 import invented
 from enginebench_controller.files.palette import EngineLooks
-from enginebench_controller.records import Configuration, Status
+from enginebench_controller.records import Ceiling, CeilingBasis, Configuration, Grounds, Status
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_ui.pages.benchmark.shapes.figures import Lens
 from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of
@@ -63,6 +63,28 @@ def test_what_cannot_be_trusted_is_never_the_best():
         ("broken", 1): FAILED,
     }
     assert default_base(shown, {"m1": "they differ"}).first.engine.name == "sound"
+
+
+@pytest.mark.parametrize(
+    ("grounds", "words"),
+    [
+        (Grounds(emulation="by QEMU"), "inconclusive, emulated"),
+        (Grounds(ceiling=Ceiling(1e9, 1e9, "f32", 2, CeilingBasis.CALIBRATED)), "ok, impossible"),
+    ],
+)
+def test_numbers_of_no_real_machine_and_those_that_cannot_be_are_never_the_best_and_say_so(grounds, words):
+    status = Status.INCONCLUSIVE if grounds.emulation else Status.OK
+    shown = lines(measured("m1", "odd", 1.0, grounds=grounds, status=status), measured("m2", "sound", 4.0))
+
+    assert signs(shown) == {("odd", 1): UNSURE, ("sound", 1): BEST}
+    drawn = matrix_html(
+        shown,
+        Quantity.ITEMS_PER_S,
+        Lens(),
+        EngineLooks().of_series((line.key, line.first.engine.name) for line in shown),
+    )
+    assert f"{UNSURE} {words}" in drawn and f"({words})" in drawn
+    assert default_base(shown, {}).first.engine.name == "sound"
 
 
 def test_a_best_that_the_answer_cannot_tell_is_marked_as_that():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enginebench_controller.files.palette import EngineLook
 from enginebench_controller.records import Measurement, Status
 from enginebench_controller.stats.scaling import Quantity
+from enginebench_controller.verdicts.doubts import Mark, marks, status_words
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of
 from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line
 from enginebench_ui.shared.text import count_of, number
@@ -20,11 +21,12 @@ BEST, OPEN, UNSURE, WRONG, FAILED, ABSENT = "★", "☆", "≈", "≠", "✗", "
 _LEGEND = {
     BEST: "the best of its column that can be trusted",
     OPEN: "the best, as far as can be told: others may be as good",
-    UNSURE: "inconclusive",
     WRONG: "wrong outputs",
     FAILED: "no numbers",
     ABSENT: "not measured",
 }
+
+_SENSELESS = {Mark.IMPOSSIBLE, Mark.EMULATED}
 
 CSS = """
 .matrix { overflow-x: auto; font-family: var(--st-font); color: var(--st-text-color); }
@@ -68,11 +70,15 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """A cell as it is drawn: its value as text, the sign before it, and its `share` of the best of its column."""
+    """A cell as it is drawn: its value as text, the sign before it, and its `share` of the best of its column.
+
+    `doubt` says why it is `UNSURE`: "inconclusive, emulated".
+    """
 
     text: str
     sign: str = ""
     share: float = 0.0
+    doubt: str = ""
 
 
 def matrix_cells(lines: Sequence[Line], quantity: Quantity, lens: Lens) -> dict[tuple[str, GridCell], MatrixCell]:
@@ -88,8 +94,9 @@ def matrix_cells(lines: Sequence[Line], quantity: Quantity, lens: Lens) -> dict[
 
 
 def is_trusted(measurement: Measurement, problems: Mapping[str, str]) -> bool:
-    """Whether a measurement may be called the best: conclusive, and its outputs are not known to be wrong."""
-    return measurement.status is Status.OK and measurement.id not in problems
+    """Whether a measurement may be called the best: conclusive, of a real machine, possible, not known to be wrong."""
+    is_possible = not _SENSELESS.intersection(marks(measurement))
+    return measurement.status is Status.OK and is_possible and measurement.id not in problems
 
 
 def matrix_html(
@@ -103,7 +110,8 @@ def matrix_html(
     found = matrix_cells(lines, quantity, lens)
     places = sorted({cell for line in lines for cell in line.cells})
     signs = {one.sign for one in found.values()} | ({ABSENT} if len(found) < len(lines) * len(places) else set())
-    legend = [f"{sign} {words}" for sign, words in _LEGEND.items() if sign in signs]
+    doubts = " or ".join(dict.fromkeys(one.doubt for one in found.values() if one.doubt))
+    legend = [f"{sign} {words}" for sign, words in {**_LEGEND, UNSURE: doubts}.items() if sign in signs]
     better = "more is better" if quantity is Quantity.ITEMS_PER_S else "less is better"
     said = f"{UNITS[quantity]}, {better}. The darker, the nearer to the best of its column. {'; '.join(legend)}"
     return (
@@ -125,7 +133,8 @@ def _column(rivals: Mapping[str, Measurement], quantity: Quantity, lens: Lens) -
             yield key, MatrixCell(one.failure.kind.value.replace("_", " ") if one.failure else one.status.value, FAILED)
             continue
         share = min(1.0, value / best if quantity is Quantity.ITEMS_PER_S else best / value)
-        yield key, MatrixCell(number(value), _sign(one, lens, is_best=key in trusted and value == best), share)
+        sign = _sign(one, lens, is_best=key in trusted and value == best)
+        yield key, MatrixCell(number(value), sign, share, status_words(one) if sign == UNSURE else "")
 
 
 def _sign(one: Measurement, lens: Lens, *, is_best: bool) -> str:
@@ -133,7 +142,7 @@ def _sign(one: Measurement, lens: Lens, *, is_best: bool) -> str:
         return WRONG
     if is_best:
         return OPEN if one.id in lens.open else BEST
-    return UNSURE if one.status is Status.INCONCLUSIVE else ""
+    return "" if is_trusted(one, lens.problems) else UNSURE
 
 
 def _headings(places: Sequence[GridCell]) -> str:
@@ -169,7 +178,7 @@ def _cell(
     one = found.get((key, place))
     if one is None:
         return f'<td><div class="absent" title="not measured"><span class="size">{size}</span>{ABSENT}</div></td>'
-    meaning = f" ({_LEGEND[one.sign]})" if one.sign else ""
+    meaning = f" ({one.doubt or _LEGEND[one.sign]})" if one.sign else ""
     unit = "" if one.sign == FAILED else f" {UNITS[quantity]}"
     label = f"{name}, {size}: {html.escape(one.text)}{unit}{meaning}"
     current = ' aria-current="true"' if is_chosen else ""
