@@ -264,10 +264,19 @@ async def refuse(context: Any, method: str, error: Exception) -> NoReturn:
         _log.info("call refused", extra=logs.told(method=method, code=_word(error), reason=str(error)))
     else:
         _log.error("call failed", extra=logs.told(method=method), exc_info=error)
-        error = DefectError(f"{method} failed inside the agent; its log on standard error tells why.")
+        error = DefectError(f"{method} failed inside the agent{_of_file(error)}; its log on standard error tells why.")
     code = ((CODE_KEY, _word(error)),)
     await context.abort(STATUS_OF_CODE[error.code], _cut(str(error)), trailing_metadata=code)
     raise AssertionError("abort always raises")
+
+
+def _of_file(error: BaseException) -> str:
+    """What a file that cannot be used is known by: the words of the system, for names are not the caller's to know."""
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_of_file, error.exceptions)), "")
+    if not isinstance(error, OSError) or error.filename is None:
+        return ""
+    return f", which could not use a file or folder of its own ({error.strerror})"
 
 
 def _word(error: AgentError) -> str:

@@ -6,6 +6,7 @@ import resource
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -107,13 +108,29 @@ class Faulty(agent_pb2_grpc.AgentServiceServicer):  # its methods have the names
         raise NotFoundError("no such thing: " + "x" * 20_000)
 
 
-async def test_unexpected_errors_reach_the_log_and_not_the_caller(caplog: pytest.LogCaptureFixture) -> None:
+class Homeless(agent_pb2_grpc.AgentServiceServicer):
+    async def GetHost(self, request: Any, context: Any) -> Any:  # noqa: N802
+        Path("/nowhere/of/swordfish").read_bytes()
+
+    async def ListEngines(self, request: Any, context: Any) -> Any:  # noqa: N802
+        async with asyncio.TaskGroup() as asking:
+            asking.create_task(self.GetHost(request, context))
+
+
+@asynccontextmanager
+async def asked(servicer: agent_pb2_grpc.AgentServiceServicer) -> AsyncIterator[agent_pb2_grpc.AgentServiceStub]:
+    """A stub of this servicer, behind what maps errors."""
     server = grpc.aio.server(interceptors=[Errors()])
-    agent_pb2_grpc.add_AgentServiceServicer_to_server(Faulty(), server)
+    agent_pb2_grpc.add_AgentServiceServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        stub = agent_pb2_grpc.AgentServiceStub(channel)
+        yield agent_pb2_grpc.AgentServiceStub(channel)
+    await server.stop(None)
+
+
+async def test_unexpected_errors_reach_the_log_and_not_the_caller(caplog: pytest.LogCaptureFixture) -> None:
+    async with asked(Faulty()) as stub:
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await stub.GetHost(agent_pb2.GetHostRequest())
         assert failure.value.code() == grpc.StatusCode.INTERNAL
@@ -121,7 +138,19 @@ async def test_unexpected_errors_reach_the_log_and_not_the_caller(caplog: pytest
         assert "swordfish" in caplog.text
         async with refused(grpc.StatusCode.NOT_FOUND, "no such thing"):
             await stub.ListEngines(agent_pb2.ListEnginesRequest())
-    await server.stop(None)
+
+
+async def test_a_file_that_the_agent_cannot_use_is_told_as_that_and_not_by_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with asked(Homeless()) as stub:
+        for call in (stub.GetHost(agent_pb2.GetHostRequest()), stub.ListEngines(agent_pb2.ListEnginesRequest())):
+            with pytest.raises(grpc.aio.AioRpcError) as failure:
+                await call
+            told = failure.value.details() or ""
+            assert "could not use a file or folder of its own (No such file or directory); its log" in told
+            assert "swordfish" not in told
+    assert caplog.text.count("/nowhere/of/swordfish") >= 2
 
 
 async def _all(events: AsyncIterator[run_pb2.RunEvent]) -> list[run_pb2.RunEvent]:
