@@ -17,7 +17,8 @@
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
 #   make faults    the tests of the faults of docs/evidence/faults.md
 #   make soak    thousands of runs on one agent, and what they leave in it: about 20 minutes
-#   make storm    kill commands, agent, children and pages 200 times, and count what is lost: ten minutes to forty
+#   make storm    kill commands, agents, children and pages 200 times, and count what is lost; then once more with 50 agents
+#                 and a cluster: ten minutes to forty each
 #   make fleet    one controller and a thousand agents over mutual TLS, and what they cost it: 20 minutes (QUICK=1: one)
 #   make fuzz    more than 100,000 generated inputs to everything that reads what others wrote: ten minutes
 #   make benchmarks    the harness against its peers, on an idle machine: about 50 minutes (QUICK=1: three)
@@ -181,6 +182,7 @@ fleet: setup
 
 storm: setup
 	$(BIN)/python -m benchmarks.storm
+	$(BIN)/python -m benchmarks.storm --agents 50 --workers 2
 
 benchmarks: setup $(BENCHMARKS_STAMP)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)

@@ -1,4 +1,6 @@
-"""Who is killed in the storm: an agent, commands, pages, and the children of runs. Each is started again by itself."""
+"""Who is killed in the storm: agents, commands, pages, workers of a cluster, and the children of all. Each is started
+again by itself.
+"""
 
 import contextlib
 import itertools
@@ -10,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import onnx
@@ -40,8 +42,11 @@ _QUICK = (
     "0s",
 )
 _ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
-_POLL_S = 0.005
+POLL_S = 0.005
 _PATIENCE_S = 10.0
+STARTING_S = 10.0
+"""How long one process may take to listen, where it does not share the processors with others."""
+_LANES = itertools.count()
 
 
 class Player:
@@ -81,33 +86,35 @@ class Player:
         process.communicate()
 
 
-class Agent(Player):
-    """An agent with the fake engine, always on the same port and folder. Notes every result that reaches its spool."""
+class Host(Player):
+    """A player that carries runs out in children, whose files are in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.address = f"127.0.0.1:{free_port()}"
-        self.spooled: set[str] = set()
         self._order = random.Random(1)  # noqa: S311  # an order, not a secret
-        folder.mkdir(parents=True)
-        (folder / "agent.toml").write_text(_ONLY_FAKE)
         super().__init__()
-        threading.Thread(target=self._note, daemon=True).start()
 
     def child(self) -> int | None:
         """One that carries out a run, whether it has a turn or rests: its keeper, or the engine's; None without any."""
-        family = [one for one in self.family() if b"\0run\0" in _command_line(one)]
+        return self._any_with(b"\0run\0")
+
+    def task(self) -> int | None:
+        """The agent that a worker has started; None where it has none now."""
+        return self._any_with(b"\0serve\0")
+
+    def _any_with(self, word: bytes) -> int | None:
+        family = [one for one in self.family() if word in _command_line(one)]
         return self._order.choice(family) if family else None
 
     def family(self) -> list[int]:
-        """All that this agent has started."""
+        """All that have come of this process."""
         found = children_of(pid) if (pid := self.victim()) else []
         for one in found:
             found += children_of(one)
         return found
 
     def strays(self, family: Sequence[int], patience_s: float = _PATIENCE_S) -> int:
-        """How many of a killed agent's family are there still, stopped or alive, when there was time to end."""
+        """How many of the family of one that was killed are still there, stopped or alive, after time to end."""
         deadline = time.monotonic() + patience_s
         while (left := [one for one in family if self._is_ours(one)]) and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -116,34 +123,87 @@ class Agent(Player):
     def _is_ours(self, pid: int) -> bool:
         return str(self.folder).encode() in _command_line(pid)  # a zombie has none, nor has who got its number
 
+
+class Agent(Host):
+    """An agent with the fake engine, always on the same port and folder. Notes every result that reaches its spool.
+
+    It looks there each `poll_s` seconds.
+    """
+
+    def __init__(self, folder: Path, poll_s: float = POLL_S) -> None:
+        self.address = f"127.0.0.1:{free_port()}"
+        self.spooled: set[str] = set()
+        self._poll_s = poll_s
+        folder.mkdir(parents=True)
+        (folder / "agent.toml").write_text(_ONLY_FAKE)
+        super().__init__(folder)
+        threading.Thread(target=self._note, daemon=True).start()
+
     def _start(self) -> "subprocess.Popen[str]":
         serve = ("-m", "enginebench_agent", "serve", "--port", self.address.rpartition(":")[2])
         return _quiet([*serve, "--data-dir", str(self.folder)])
 
     def _note(self) -> None:
-        while not self._stopping.wait(_POLL_S):
+        while not self._stopping.wait(self._poll_s):
             with contextlib.suppress(FileNotFoundError):
                 self.spooled.update(name for name in os.listdir(self.folder / "spool") if "." not in name)  # noqa: PTH208
+
+
+class Scheduler(Player):
+    """A scheduler of Dask on this machine's loopback, whom nobody kills."""
+
+    def __init__(self) -> None:
+        self.address = f"127.0.0.1:{free_port()}"
+        super().__init__()
+
+    def _start(self) -> "subprocess.Popen[str]":
+        host, _, port = self.address.rpartition(":")
+        words = ("--host", host, "--port", port, "--no-dashboard")
+        return _quiet(["-m", "dask", "scheduler", *words])
+
+
+class Worker(Host):
+    """A worker of it that measures in a home of the cluster's, with the fake engine."""
+
+    def __init__(self, home: Path, scheduler: Scheduler) -> None:
+        self._home = home
+        self._scheduler = scheduler
+        folder = home / "cluster" / socket.gethostname()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (folder / "agent.toml").write_text(_ONLY_FAKE)
+        super().__init__(folder)
+
+    def _start(self) -> "subprocess.Popen[str]":
+        words = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--resources", "enginebench=1")
+        return _quiet(["-m", "dask", "worker", self._scheduler.address, *words], home=self._home)
 
 
 class Commands(Player):
     """One command after the other over a home; with `resuming` every third only collects what others left.
 
-    What a command measures takes turns, or with `alone` follows one another.
+    Each goes `where` this says. What a command measures takes turns, or with `alone` follows one another.
     What a command tells in its job folder to be stored, is: that is the promise.
     """
 
     def __init__(
-        self, home: Path, agent: Agent, model: Path, device: str, *, resuming: bool = False, alone: bool = False
+        self,
+        home: Path,
+        where: Callable[[], Sequence[str]],
+        model: Path,
+        device: str,
+        *,
+        resuming: bool = False,
+        alone: bool = False,
     ) -> None:
         self._home = home
-        self._device = ("--engine", "fake", "--option", "fake.wait=sleep", "--device", device)
-        order = ["run", str(model), *self._device, "--target", agent.address, *_QUICK]
+        self._where = where
+        device_words = ("--engine", "fake", "--option", "fake.wait=sleep", "--device", device)
+        order = ["run", str(model), *device_words, *_QUICK]
         self._order = order if alone else [*order, "--interleave"]
         self._resuming = resuming
         self._folders: list[JobFolder] = []
         self._numbers = itertools.count()
-        self._name = device.replace(":", "")
+        self._name = f"{next(_LANES)}"
         super().__init__()
 
     def told(self) -> set[str]:
@@ -156,7 +216,7 @@ class Commands(Player):
         folder = JobFolder(self._home.parent / "told" / f"{self._name}-{number}")
         folder.path.mkdir(parents=True)
         self._folders.append(folder)
-        run = (*self._order, "--batch", ",".join(map(str, BATCHES)))
+        run = (*self._order, *self._where(), "--batch", ",".join(map(str, BATCHES)))
         order = ("resume",) if self._resuming and number % 3 == 2 else run
         return _quiet(["-m", "enginebench_controller", *order], home=self._home, job=folder.path)
 
@@ -242,15 +302,15 @@ def tiny_model(path: Path) -> Path:
     return path
 
 
-def wait_until_answering(agent: Agent) -> None:
-    """Raises `TimeoutError` for an agent that does not listen."""
-    host, _, port = agent.address.rpartition(":")
-    deadline = time.monotonic() + _PATIENCE_S
+def wait_until_answering(server: Agent | Scheduler, patience_s: float = STARTING_S) -> None:
+    """Raises `TimeoutError` for one that does not listen."""
+    host, _, port = server.address.rpartition(":")
+    deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
             return
         time.sleep(0.05)
-    raise TimeoutError(f"no agent listens on {agent.address}")
+    raise TimeoutError(f"nobody listens on {server.address}")
 
 
 def _quiet(arguments: list[str], home: Path | None = None, job: Path | None = None) -> "subprocess.Popen[str]":
