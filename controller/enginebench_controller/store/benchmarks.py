@@ -15,7 +15,7 @@ from enginebench_controller.store.rows import (
     to_benchmark_row,
     to_snapshot_row,
 )
-from enginebench_controller.store.statements import Row, insert, rows
+from enginebench_controller.store.statements import Row, insert, insert_all, rows
 
 
 @dataclass(frozen=True)
@@ -246,8 +246,8 @@ def insert_benchmark(
     """Add a benchmark with what its targets said of themselves; False, and nothing done, when it is there."""
     if not insert(connection, "benchmarks", to_benchmark_row(benchmark)):
         return False
-    for snapshot in snapshots:
-        insert(connection, "benchmark_snapshots", {"benchmark_id": benchmark.id} | to_snapshot_row(snapshot))
+    seen = {one.target: {"benchmark_id": benchmark.id} | to_snapshot_row(one) for one in snapshots}
+    insert_all(connection, "benchmark_snapshots", list(seen.values()))
     return True
 
 

@@ -32,17 +32,29 @@ def insert(connection: duckdb.DuckDBPyConnection, table: str, row: Row) -> bool:
 def insert_all(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Row]) -> None:
     """Add rows of the same columns, column by column: a thousand blocks take 0.1 s, and 1 s one by one."""
     if rows:
-        columns = ", ".join(rows[0])
-        values = ", ".join(["unnest(?)"] * len(rows[0]))
-        statement = f"INSERT INTO {table} ({columns}) SELECT {values}"
-        connection.execute(statement, [[row[column] for row in rows] for column in rows[0]])
+        connection.execute(_insertion_of_all(table, rows[0]), _by_column(rows))
 
 
-def upsert(connection: duckdb.DuckDBPyConnection, table: str, key: str, row: Row, condition: str) -> None:
-    """Add a row, or where its key is taken, and under this condition, put its values in place of the old."""
-    changes = ", ".join(f"{column} = excluded.{column}" for column in row if column != key)
-    statement = f"{insertion(table, row)} ON CONFLICT ({key}) DO UPDATE SET {changes} {condition}"
-    connection.execute(statement, list(row.values()))
+def upsert_all(
+    connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: Sequence[Row], condition: str
+) -> None:
+    """Add rows likewise, or where a key is taken, and under this condition, put values in place of the old.
+
+    No two of them may have the same key.
+    """
+    if rows:
+        changes = ", ".join(f"{column} = excluded.{column}" for column in rows[0] if column != key)
+        statement = f"{_insertion_of_all(table, rows[0])} ON CONFLICT ({key}) DO UPDATE SET {changes} {condition}"
+        connection.execute(statement, _by_column(rows))
+
+
+def _insertion_of_all(table: str, row: Row) -> str:
+    values = ", ".join(["unnest(?)"] * len(row))
+    return f"INSERT INTO {table} ({', '.join(row)}) SELECT {values}"  # noqa: S608
+
+
+def _by_column(rows: Sequence[Row]) -> list[list[Any]]:
+    return [[row[column] for row in rows] for column in rows[0]]
 
 
 def insertion(table: str, row: Row) -> str:

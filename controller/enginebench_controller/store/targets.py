@@ -10,7 +10,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.records import EngineRef, Noise, Peak, PeakKind, Rate, Target, TargetSnapshot
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.rows import from_snapshot_row, from_target_row, to_snapshot_row, to_target_row
-from enginebench_controller.store.statements import Row, insert, insert_all, rows, to_json, upsert
+from enginebench_controller.store.statements import Row, insert, insert_all, rows, to_json, upsert_all
 
 _CALIBRATION = ("target", "engine", "environment", "engine_version", "device", "cores", "measured_at_unix_ns")
 """The columns that all peaks of one calibration have in common."""
@@ -83,8 +83,7 @@ class TargetStore(StoreFile):
         """Keep what targets said of themselves, in place of what they said before, but not of what they said later."""
         newest = "WHERE excluded.seen_at_unix_ns >= snapshots.seen_at_unix_ns"
         with self._writing() as connection:
-            for one in snapshots:
-                upsert(connection, "snapshots", "target", to_snapshot_row(one), newest)
+            upsert_all(connection, "snapshots", "target", [to_snapshot_row(one) for one in snapshots], newest)
 
     def snapshots(self) -> tuple[TargetSnapshot, ...]:
         """Return what each target said last, by target."""
