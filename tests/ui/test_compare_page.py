@@ -69,6 +69,13 @@ def key(engine):
     return f"{project_key('ab' * 32, engine, 'default', 'local')}~CPU"
 
 
+def unfolded(**link):
+    """The page with what is compared open, which is folded once both sides are chosen."""
+    app = opened(**link)
+    app.session_state["chosen"] = True
+    return app.run()
+
+
 def chosen(app):
     return [app.selectbox(key=f"project {letter}").value for letter in "AB"]
 
@@ -89,7 +96,7 @@ def test_unasked_b_has_the_best_throughput_and_a_is_its_rival(filled):
 
 
 def test_a_link_names_both_sides_and_their_points(filled):
-    app = opened(a=key("fake-other"), b=key("fake"), ea="er1000000000", eb="ke2000000000")
+    app = unfolded(a=key("fake-other"), b=key("fake"), ea="er1000000000", eb="ke2000000000")
 
     assert chosen(app) == [key("fake-other"), key("fake")]
     first, second = tables(app)[:2]
@@ -149,15 +156,21 @@ def test_the_threshold_is_shown_as_it_was_typed(filled):
     assert field.proto.format % field.value == "1234.567"
 
 
+def test_the_tables_are_not_drawn_until_they_are_unfolded(filled):
+    link = {"a": key("fake"), "b": key("fake-other")}
+    folded, whole = (len(tables(one(**link))) for one in (opened, unfolded))
+    assert whole == folded + 2
+
+
 def test_hidden_points_are_not_drawn(filled):
-    (table, _, *_) = tables(opened(a=key("fake"), b=key("fake-other"), off="ke1000000000,ke4000000000"))
+    (table, _, *_) = tables(unfolded(a=key("fake"), b=key("fake-other"), off="ke1000000000,ke4000000000"))
     assert list(table["Drawn"][:3]) == ["☐", "☑", "☐"]
 
 
 def test_earlier_runs_are_shown_where_wanted(filled):
     later = invented.measured("again".ljust(32, "0"), engine="fake", started_at_unix_ns=invented.CREATED_NS + 5)
     filled.add_measurement(later)
-    app = opened(a=key("fake"), b=key("fake-other"))
+    app = unfolded(a=key("fake"), b=key("fake-other"))
     assert len(tables(app)[0]) == 4
     app.toggle(key="runs").set_value(True).run()
     assert len(tables(app)[0]) == 5
@@ -171,7 +184,7 @@ def test_unequal_settings_raise_a_banner(filled):
 
 def test_the_summary_lists_types_and_what_is_left_out(filled):
     app = opened(a=key("fake"), b=key("fake-other"))
-    types = tables(app)[2]
+    (types, *_) = tables(app)
     assert list(types["Type"]) == ["Conv"]
     assert list(types["B layers"]) == ["f32 ×1, u8 ×1"]
     app = opened(a=key("fake"), b=key("fake-other"), without="Conv")
@@ -226,7 +239,7 @@ def test_a_layer_that_b_did_not_execute_says_so(filled):
 
 def test_precisions_have_their_matrix(filled):
     app = opened(a=key("fake"), b=key("fake-other"), view=PRECISIONS)
-    shares, transitions = tables(app)[2:4]
+    shares, transitions, *_ = tables(app)
     assert list(shares["Precision"]) == ["f32", "u8"]
     assert transitions["In B"][0] == "u8"
 

@@ -1,11 +1,12 @@
 """Benchmarks in and out of the store: whole, by the page (searched and cut in SQL), and those that are ladders."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
 
-from enginebench_controller.records import Benchmark, Status, TargetSnapshot
+from enginebench_controller.records import Benchmark, Search, Status, TargetSnapshot
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.measurements import delete_measurements
 from enginebench_controller.store.naming import meant, only, unknown
@@ -15,6 +16,7 @@ from enginebench_controller.store.rows import (
     to_benchmark_row,
     to_snapshot_row,
 )
+from enginebench_controller.store.searches import from_search_row
 from enginebench_controller.store.statements import Row, insert, insert_all, rows
 
 
@@ -59,10 +61,15 @@ class Fastest:
 
 @dataclass(frozen=True)
 class ListedBenchmark:
-    """A benchmark in a list; `fastest` is None where nothing has numbers."""
+    """A benchmark in a list, or the newest of so many `steps` of a search, with what all of them covered.
+
+    `fastest` is None where nothing has numbers.
+    """
 
     entry: BenchmarkEntry
     fastest: Fastest | None
+    search: Search | None = None
+    steps: int = 1
 
 
 @dataclass(frozen=True)
@@ -113,19 +120,29 @@ _ALL = f"""
     ) AS covered ON covered.benchmark_id = benchmarks.id
     ORDER BY created_at_unix_ns DESC, id"""  # noqa: S608
 
+# The steps of a search are one entry, which is as new as the newest of them.
 _MATCHING = """
     WITH said AS (
-        SELECT benchmarks.id, created_at_unix_ns, lower(concat_ws(chr(10), benchmarks.id, name,
-            string_agg(DISTINCT model_name, chr(10)), string_agg(DISTINCT engine, chr(10)),
-            string_agg(DISTINCT target, chr(10)))) AS words
-        FROM benchmarks LEFT JOIN measurements ON benchmark_id = benchmarks.id
-        GROUP BY benchmarks.id, name, created_at_unix_ns
+        SELECT coalesce(searches.id, benchmarks.id) AS id, any_value(searches.id) AS search,
+            list(DISTINCT benchmarks.id) AS steps, max(benchmarks.created_at_unix_ns) AS created_at_unix_ns,
+            lower(concat_ws(chr(10), any_value(searches.id), any_value(searches.name),
+                string_agg(DISTINCT benchmarks.id, chr(10)), string_agg(DISTINCT benchmarks.name, chr(10)),
+                string_agg(DISTINCT model_name, chr(10)), string_agg(DISTINCT engine, chr(10)),
+                string_agg(DISTINCT target, chr(10)))) AS words
+        FROM benchmarks
+        LEFT JOIN searches ON searches.id = (plan->>'$.search.id')
+        LEFT JOIN measurements ON benchmark_id = benchmarks.id
+        GROUP BY 1
     ), matching AS (
-        SELECT id, created_at_unix_ns, count(*) OVER () AS found
+        SELECT id, search, steps, created_at_unix_ns, count(*) OVER () AS found
         FROM said WHERE coalesce(list_bool_and([contains(words, word) FOR word IN ?::VARCHAR[]]), true)
     )
-    SELECT id, found, (SELECT count(*) FROM benchmarks) AS total
+    SELECT id, search, steps, found, (SELECT count(*) FROM said) AS total
     FROM matching ORDER BY created_at_unix_ns DESC, id LIMIT ? OFFSET ?"""
+
+_ENTRIES = """
+    SELECT count(DISTINCT coalesce(searches.id, benchmarks.id))
+    FROM benchmarks LEFT JOIN searches ON searches.id = (plan->>'$.search.id')"""
 
 # Ties go to the smallest id, so that the same store always gives the same answer.
 _LISTED = f"""
@@ -211,16 +228,24 @@ class BenchmarkStore(StoreFile):
     def benchmark_page(self, search: str = "", size: int = 20, page: int = 1) -> BenchmarkPage:
         """Return page `page` of those that contain every word of `search`, newest first; only these are read.
 
-        Pages count from 1. Searched are id, name, models, engines and targets; case does not matter.
+        Pages count from 1. Searched are id, name, models, engines and targets; case does not matter. The steps of a
+        search stand together.
         """
         with self._reading() as connection:
             matching = rows(connection, _MATCHING, search.lower().split(), size, (page - 1) * size)
             if not matching:
-                ((total,),) = connection.execute("SELECT count(*) FROM benchmarks").fetchall()
+                ((total,),) = connection.execute(_ENTRIES).fetchall()
                 return BenchmarkPage((), 0, int(total))
-            ids = [row["id"] for row in matching]
-            listed = map(_listed, rows(connection, _LISTED, ids, ids))
-            return BenchmarkPage(tuple(listed), matching[0]["found"], matching[0]["total"])
+            ids = [step for row in matching for step in row["steps"]]
+            steps = [_listed(row) for row in rows(connection, _LISTED, ids, ids)]
+            query = "SELECT * FROM searches WHERE id IN (SELECT unnest(?))"
+            named = [row["search"] for row in matching if row["search"]]
+            searches = {row["id"]: from_search_row(row) for row in rows(connection, query, named)}
+        listed = (
+            _together([one for one in steps if one.entry.benchmark.id in row["steps"]], searches.get(row["search"]))
+            for row in matching
+        )
+        return BenchmarkPage(tuple(listed), matching[0]["found"], matching[0]["total"])
 
     def relatives(self, benchmark_id: str, most: int = 100) -> Relatives:
         """Return the re-runs of a benchmark, and the newest `most` others that it can be compared with."""
@@ -277,6 +302,22 @@ def _listed(row: Row) -> ListedBenchmark:
     found = row["fastest"]
     fastest = None if found is None else Fastest(**{**found, "status": Status(found["status"])})
     return ListedBenchmark(_entry(row), fastest)
+
+
+def _together(steps: Sequence[ListedBenchmark], search: Search | None) -> ListedBenchmark:
+    """A benchmark as it is, or the steps of a search, newest first, as one."""
+    if search is None:
+        return steps[0]
+    entries = [one.entry for one in steps]
+    entry = BenchmarkEntry(
+        benchmark=entries[0].benchmark,
+        counts=sum((Counter(one.counts) for one in entries), Counter()),
+        models=tuple(sorted({name for one in entries for name in one.models})),
+        engines=tuple(sorted({name for one in entries for name in one.engines})),
+        targets=tuple(sorted({name for one in entries for name in one.targets})),
+    )
+    fastest = max((one.fastest for one in steps if one.fastest), key=lambda one: one.items_per_s, default=None)
+    return ListedBenchmark(entry, fastest, search, len(steps))
 
 
 def _ladder(row: Row) -> LadderEntry:

@@ -44,13 +44,13 @@ class SearchStore(StoreFile):
     def searches_meant(self, named: str) -> tuple[Search, ...]:
         """Return those that a name means in the same ways; none where it means none."""
         with self._reading() as connection:
-            return tuple(map(_from_row, meant(connection, "searches", named)))
+            return tuple(map(from_search_row, meant(connection, "searches", named)))
 
     def searches(self) -> tuple[Search, ...]:
         """Return all searches, newest first."""
         with self._reading() as connection:
             found = rows(connection, "SELECT * FROM searches ORDER BY created_at_unix_ns DESC, id")
-            return tuple(map(_from_row, found))
+            return tuple(map(from_search_row, found))
 
     def steps_of(self, search_id: str) -> tuple[Benchmark, ...]:
         """Return the benchmarks of a search in the order of its steps; one that was begun twice is there twice."""
@@ -82,7 +82,7 @@ class SearchStore(StoreFile):
 
 
 def _meant(connection: duckdb.DuckDBPyConnection, named: str) -> Search:
-    return only(tuple(map(_from_row, meant(connection, "searches", named))), named, "search")
+    return only(tuple(map(from_search_row, meant(connection, "searches", named))), named, "search")
 
 
 def _to_row(search: Search) -> Row:
@@ -98,7 +98,8 @@ def _to_row(search: Search) -> Row:
     }
 
 
-def _from_row(row: Row) -> Search:
+def from_search_row(row: Row) -> Search:
+    """Read a row of `searches`."""
     return Search(
         id=row["id"],
         kind=SearchKind(row["kind"]),

@@ -50,7 +50,7 @@ def upsert_all(
 
 def _insertion_of_all(table: str, row: Row) -> str:
     values = ", ".join(["unnest(?)"] * len(row))
-    return f"INSERT INTO {table} ({', '.join(row)}) SELECT {values}"  # noqa: S608
+    return f"INSERT INTO {table} ({', '.join(row)}) SELECT {values}"
 
 
 def _by_column(rows: Sequence[Row]) -> list[list[Any]]:

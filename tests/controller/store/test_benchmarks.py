@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 import invented
+import invented_bisects
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Status
 from enginebench_controller.store.store import Store
@@ -116,6 +117,30 @@ def test_pages_part_the_list_newest_first(store):
     assert ids(store.benchmark_page(size=2)) == ["b0000004", "b0000003"]
     assert ids(store.benchmark_page(size=2, page=3)) == ["b0000000"]
     assert (store.benchmark_page(size=2).found, store.benchmark_page(size=2).total) == (5, 5)
+
+
+def test_the_steps_of_a_search_are_one_entry(store):
+    search = invented_bisects.search()
+    store.add_search(search)
+    for number in range(3):
+        plan = {"search": {"id": search.id, "step": number, "title": "gate"}}
+        store.add_benchmark(replace(benchmark(number, f"step {number}"), plan=plan))
+        engine = ("quick", "slow", "fake")[number]
+        store.add_measurement(invented.measured(f"m{number}", f"b000000{number}", engine=engine, latency_ms=1 + number))
+    store.add_benchmark(benchmark(4))
+
+    page = store.benchmark_page()
+
+    assert (page.found, page.total) == (2, 2)
+    alone, whole = page.listed
+    assert (alone.entry.benchmark.id, alone.search, alone.steps) == ("b0000004", None, 1)
+    assert (whole.entry.benchmark.id, whole.search, whole.steps) == ("b0000002", search, 3)
+    assert whole.entry.counts == {Status.OK: 3}
+    assert whole.entry.engines == ("fake", "quick", "slow")
+    assert whole.fastest.engine == "quick"
+    for words in (search.name, search.id, "step 1", "slow"):
+        assert [one.search for one in store.benchmark_page(words).listed] == [search], words
+    assert store.benchmark_page(page=2).total == 2
 
 
 def test_a_page_beyond_the_last_one_and_an_empty_store_are_empty(store):

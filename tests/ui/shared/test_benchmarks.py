@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import invented
+import invented_bisects
 from enginebench_controller.records import Status
 from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPage, Fastest, ListedBenchmark
 from enginebench_ui.shared.benchmarks import benchmark_views, found_text
@@ -31,10 +32,18 @@ def test_a_benchmark_shows_what_it_covered_and_how_it_went():
     assert (second.name, second.tallies, second.fastest) == ("Unnamed benchmark", (("nothing measured", "gray"),), "")
 
 
-def test_a_step_says_of_which_search_it_is():
-    step = replace(invented.benchmark(), plan={"search": {"id": "5ea4c0", "step": 1, "title": "looking"}})
-    (view,) = benchmark_views([listed(step)])
-    assert (view.search, view.note) == ("5ea4c0", "step of the search 5ea4c0")
+STEP = replace(invented.benchmark(), plan={"search": {"id": "5ea4c0", "step": 1, "title": "looking"}})
+
+
+def test_a_step_whose_search_is_not_here_says_of_which_it_is():
+    (view,) = benchmark_views([listed(STEP)])
+    assert (view.id, view.search, view.note) == (STEP.id, None, "step of the search 5ea4c0")
+
+
+def test_a_search_stands_for_its_steps():
+    search = invented_bisects.search()
+    (view,) = benchmark_views([replace(listed(STEP), search=search, steps=3)])
+    assert (view.id, view.name, view.search, view.note) == (search.id, search.name, search, "bisect, 3 steps")
 
 
 def test_the_fastest_of_several_models_names_its_model_and_doubt():

@@ -4,7 +4,10 @@ What two pages need is in `shared`; no page imports another. Streamlit runs a pa
 as `__main__`: nobody imports one, and none holds a class.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+
+from enginebench_controller.records import SearchKind
 
 
 def _page(name: str) -> Path:
@@ -27,3 +30,5 @@ LADDERS = _page("ladders")
 RECOMMEND = _page("recommend")
 BISECT = _page("bisect")
 SEARCH = _page("search")
+
+OF_SEARCH: Mapping[SearchKind, Path] = {SearchKind.RECOMMEND: RECOMMEND, SearchKind.BISECT: BISECT}

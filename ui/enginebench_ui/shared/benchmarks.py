@@ -3,21 +3,18 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.records import Status
+from enginebench_controller.records import Benchmark, Search, Status
 from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPage, Fastest, ListedBenchmark
 from enginebench_controller.store.searches import search_of
-from enginebench_ui.shared.text import benchmark_title, count_of, instant, number, shortened, tallies
+from enginebench_ui.shared.text import SEARCH_NOUNS, benchmark_title, count_of, instant, number, shortened, tallies
 
 _LONGEST_MODEL = 48
 
 
 @dataclass(frozen=True)
 class BenchmarkView:
-    """One benchmark in the list; `tallies` are (text, colour) pairs such as ("8 ok", "green").
-
-    `search` is the id of the search that it is a step of; "" for others.
-    """
+    """One benchmark in the list, or a `search` with its steps; `tallies` are pairs such as ("8 ok", "green")."""
 
     id: str
     name: str
@@ -26,7 +23,7 @@ class BenchmarkView:
     note: str
     fastest: str
     tallies: tuple[tuple[str, str], ...]
-    search: str = ""
+    search: Search | None = None
 
 
 def benchmark_views(listed: Iterable[ListedBenchmark]) -> tuple[BenchmarkView, ...]:
@@ -40,17 +37,17 @@ def found_text(page: BenchmarkPage) -> str:
 
 
 def _view(one: ListedBenchmark) -> BenchmarkView:
-    benchmark = one.entry.benchmark
+    benchmark, subject = one.entry.benchmark, one.search or one.entry.benchmark
     statuses = [status for status, count in one.entry.counts.items() for _ in range(count)]
     return BenchmarkView(
-        id=benchmark.id,
-        name=benchmark_title(benchmark.name),
-        created=instant(benchmark.created_at_unix_ns),
+        id=subject.id,
+        name=benchmark_title(subject.name),
+        created=instant(subject.created_at_unix_ns),
         covered=_covered(one.entry),
-        note=_note(one.entry),
+        note=f"{SEARCH_NOUNS[one.search.kind]}, {count_of(one.steps, 'step')}" if one.search else _note(benchmark),
         fastest=_fastest(one.fastest, several_models=len(one.entry.models) > 1),
         tallies=tallies(statuses) or (("nothing measured", "gray"),),
-        search=search_of(benchmark),
+        search=one.search,
     )
 
 
@@ -76,8 +73,7 @@ def _fastest(fastest: Fastest | None, *, several_models: bool) -> str:
     return f"Highest measured: {number(fastest.items_per_s)} items/s{unsure} with {where}"
 
 
-def _note(entry: BenchmarkEntry) -> str:
-    benchmark = entry.benchmark
+def _note(benchmark: Benchmark) -> str:
     rerun = f"re-run of {benchmark.rerun_of}" if benchmark.rerun_of else ""
     step = f"step of the search {search}" if (search := search_of(benchmark)) else ""
     return ", ".join(filter(None, (rerun, step, "imported" if benchmark.imported else "")))

@@ -1,7 +1,6 @@
 """Searches on pages: which page shows one, its sentence, and how one is begun, chosen, followed and gone on with."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -13,14 +12,11 @@ from enginebench_controller.runs.searching import is_held
 from enginebench_controller.store.searches import search_of
 from enginebench_controller.verdicts.bisect.answer import BisectAnswer
 from enginebench_controller.verdicts.bisect.words import headline
-from enginebench_ui.pages import BENCHMARK, BISECT, RECOMMEND
+from enginebench_ui.pages import BENCHMARK, OF_SEARCH
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one
 from enginebench_ui.shared.following import follow_jobs
-from enginebench_ui.shared.text import count_of, inert, instant, shortened
-
-PAGES: Mapping[SearchKind, Path] = {SearchKind.RECOMMEND: RECOMMEND, SearchKind.BISECT: BISECT}
-NOUNS: Mapping[SearchKind, str] = {SearchKind.RECOMMEND: "recommendation", SearchKind.BISECT: "bisect"}
+from enginebench_ui.shared.text import SEARCH_NOUNS, count_of, inert, instant, shortened
 
 _LONGEST_NAME = 60
 
@@ -39,9 +35,9 @@ def step_link(benchmark: Benchmark) -> None:
     search = reading.search_or_none(search_of(benchmark))
     if search is not None:
         place = benchmark.plan["search"]["step"] + 1
-        label = f"Step {place} of the {NOUNS[search.kind]} {inert(search.name)}"
+        label = f"Step {place} of the {SEARCH_NOUNS[search.kind]} {inert(search.name)}"
         icon = ":material/conversion_path:"
-        st.page_link(PAGES[search.kind], label=label, icon=icon, query_params={"id": search.id})
+        st.page_link(OF_SEARCH[search.kind], label=label, icon=icon, query_params={"id": search.id})
 
 
 def choose_search(found: Sequence[Search], words_of: Callable[[Search], str]) -> Search:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from enginebench_controller.verdicts.answers import Answer, AnswerOutcome
-from enginebench_ui.pages import BENCHMARK, NEW_BENCHMARK
+from enginebench_ui.pages import BENCHMARK, NEW_BENCHMARK, OF_SEARCH
 from enginebench_ui.shared.benchmarks import BenchmarkView
 from enginebench_ui.shared.charts import DARK, LIGHT, dress
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, inert, number
@@ -181,11 +181,12 @@ def share_button(report: Callable[[], str], name: str) -> None:
 
 
 def benchmark_card(view: BenchmarkView) -> None:
-    """Show one benchmark in a list, as a link to its page."""
+    """Show one benchmark or search in a list, as a link to its page."""
+    page = OF_SEARCH[view.search.kind] if view.search else BENCHMARK
     with st.container(border=True):
         left, right = st.columns([3, 1], vertical_alignment="center")
         with left:
-            st.page_link(BENCHMARK, label=f"**{inert(view.name)}**", query_params={"id": view.id})
+            st.page_link(page, label=f"**{inert(view.name)}**", query_params={"id": view.id})
             facts = (view.created, view.covered, view.id, view.note)
             lines = (" · ".join(filter(None, facts)), view.fastest)
             st.caption("  \n".join(inert(line) for line in lines if line))

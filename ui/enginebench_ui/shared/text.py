@@ -1,12 +1,12 @@
 """How values read on a page: times, counts, durations, names cut to what fits. Unknown is never shown as 0."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from enginebench_controller.files.csv_tables import BEGINS_A_FORMULA
-from enginebench_controller.records import Arrivals, Readback, ReadbackSource, Status
+from enginebench_controller.records import Arrivals, Readback, ReadbackSource, SearchKind, Status
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_proto.agreed.durations import duration_words
@@ -31,6 +31,8 @@ __all__ = [
 Row = dict[str, Any]
 
 UNKNOWN = "unknown"
+
+SEARCH_NOUNS: Mapping[SearchKind, str] = {SearchKind.RECOMMEND: "recommendation", SearchKind.BISECT: "bisect"}
 
 _SOURCES = {ReadbackSource.ENGINE_API: "engine", ReadbackSource.OBSERVED: "observed", ReadbackSource.ASSUMED: "assumed"}
 _WORD_JOINER = "\u2060"

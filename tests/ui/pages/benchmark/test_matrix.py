@@ -94,10 +94,19 @@ def test_a_best_that_the_answer_cannot_tell_is_marked_as_that():
 
 
 def test_models_are_no_rivals_of_each_other():
-    shown = lines(measured("m1", "x", 4.0), measured("m2", "x", 1.0, model_digest="cd" * 32, model_name="small"))
-
+    small = {"model_digest": "cd" * 32, "model_name": "small"}
+    shown = lines(
+        measured("m1", "x", 4.0),
+        measured("m2", "y", 5.0),
+        measured("m3", "x", 1.0, **small),
+        measured("m4", "y", 0.5, **small),
+    )
     found = matrix_cells(shown, Quantity.ITEMS_PER_S, Lens())
-    assert [one.sign for one in found.values()] == [BEST, BEST]
+    assert [(one.text, one.sign) for one in found.values() if one.sign] == [("250.4", BEST), ("1,995", BEST)]
+
+
+def test_who_has_no_rival_is_no_best():
+    assert signs(lines(measured("m1", "alone", 4.0))) == {("alone", 1): ""}
 
 
 def test_the_table_escapes_names_tells_every_cell_and_explains_the_signs_that_occur():

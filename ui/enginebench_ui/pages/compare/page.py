@@ -254,18 +254,27 @@ def _show_setup(contenders: tuple[Contender, ...], choice: ChosenProjects) -> No
     is_chosen = all(address.value(address.PROJECTS[letter]) for letter in LETTERS)
     # Where nobody has chosen yet, the verdict of what is proposed comes before the choice.
     bar = None if is_chosen else _verdict_bar()
-    place = st.expander("What is compared: projects, points, threshold", expanded=not is_chosen, key="setup")
+    # What is folded is not drawn, since the chart and the tables are most of the page. Once both are chosen it folds.
+    place = st.expander(
+        "What is compared: projects, points, threshold",
+        expanded=not is_chosen,
+        key="chosen" if is_chosen else "to choose",
+        on_change="rerun",
+    )
     bar = _verdict_bar() if bar is None else bar
     with place:
         setup.show_projects(contenders, choice, looks)
         wish = setup.ask_view()
         sides = setup.read_sides(choice, wish)
-        setup.show_chart(sides, wish.threshold_ms, looks)
-        setup.show_experiments(sides, choice, looks)
+        if place.open:
+            setup.show_chart(sides, wish.threshold_ms, looks)
+            setup.show_experiments(sides, choice, looks)
     with bar:
         show_verdict(sides, choice, looks)
+    if not place.open:
+        setup.show_missing(sides)
     show_doubts(sides)
-    _show_analysis(sides, choice, looks)
+    st.fragment(_show_analysis)(sides, choice, looks)
 
 
 def _verdict_bar() -> DeltaGenerator:

@@ -1,6 +1,6 @@
 """The setup: project A and project B, their experiments as points, the latency threshold and the sweet spots."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -144,14 +144,20 @@ def show_experiments(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects,
             with st.container(horizontal=True, vertical_alignment="center"):
                 mark(one.letter, looks)
                 st.caption(inert(facts(contender)), width="content")
-            if sentence := lost_sentence(one):
-                st.warning(inert(sentence), icon=":material/link_off:")
-            if sentence := lacking(one):
-                st.warning(inert(sentence), icon=":material/touch_app:")
+            show_missing([one])
             if one.experiments:
                 _show_table(one)
             else:
                 st.page_link(NEW_BENCHMARK, label="New benchmark", icon=":material/add_chart:")
+
+
+def show_missing(sides: Iterable[ShownSide]) -> None:
+    """Say which point of an address is not there, and which side has none."""
+    for one in sides:
+        if sentence := lost_sentence(one):
+            st.warning(inert(sentence), icon=":material/link_off:")
+        if sentence := lacking(one):
+            st.warning(inert(sentence), icon=":material/touch_app:")
 
 
 def _show_table(one: ShownSide) -> None:

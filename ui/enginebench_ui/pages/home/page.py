@@ -7,14 +7,14 @@ from enginebench_controller.jobs.control import jobs
 from enginebench_controller.records import Search, Target, TargetSnapshot
 from enginebench_controller.verdicts.gate.words import headline
 from enginebench_controller.verdicts.words import processor_of
-from enginebench_ui.pages import BENCHMARK, BENCHMARKS, COMPARE, JOBS, NEW_BENCHMARK, NEW_PROFILE, TARGETS
+from enginebench_ui.pages import BENCHMARK, BENCHMARKS, COMPARE, JOBS, NEW_BENCHMARK, NEW_PROFILE, OF_SEARCH, TARGETS
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.benchmarks import BenchmarkView, benchmark_views
 from enginebench_ui.shared.following import follow_jobs
-from enginebench_ui.shared.searches import NOUNS, PAGES, search_sentence
+from enginebench_ui.shared.searches import search_sentence
 from enginebench_ui.shared.showing import benchmark_card, nothing_measured, show_answers
 from enginebench_ui.shared.targets import available_names
-from enginebench_ui.shared.text import count_of, inert, instant
+from enginebench_ui.shared.text import SEARCH_NOUNS, count_of, inert, instant
 
 MOST_ANSWERS = 4
 MOST_EARLIER = 5
@@ -54,9 +54,9 @@ def _show_measured(views: tuple[BenchmarkView, ...]) -> None:
 
 
 def _show_answer(view: BenchmarkView) -> bool:
+    if view.search is not None:
+        return _show_search(view.search)
     with reading.banner_on_error():
-        if view.search and (search := reading.search_or_none(view.search)) is not None:
-            return _show_search(search)
         gated, answers = reading.gated(view.id), reading.answers(view.id)
     if gated is not None:
         with st.container(border=True, key="answer"):
@@ -70,15 +70,15 @@ def _show_answer(view: BenchmarkView) -> bool:
 
 
 def _show_search(search: Search) -> bool:
-    """Of a step, what its search has come to; False where that has no answer yet."""
+    """What a search has come to; False where that has no answer yet."""
     sentence = search_sentence(search)
     if sentence is None:
         return False
     with st.container(border=True, key="answer"):
         st.markdown(f":material/conversion_path: **{inert(sentence)}**")
-        label = f"The whole {NOUNS[search.kind]}"
+        label = f"The whole {SEARCH_NOUNS[search.kind]}"
         icon = ":material/arrow_forward:"
-        st.page_link(PAGES[search.kind], label=label, icon=icon, query_params={"id": search.id})
+        st.page_link(OF_SEARCH[search.kind], label=label, icon=icon, query_params={"id": search.id})
     return True
 
 

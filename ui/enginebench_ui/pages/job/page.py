@@ -9,12 +9,11 @@ from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import cancel, job, jobs, log_tail, remove, start_job
 from enginebench_controller.jobs.record import Job, JobState, MadeKind
 from enginebench_controller.plan.plan import make_plan
-from enginebench_ui.pages import BENCHMARK, JOB, JOBS, PROFILE, PROFILES, PROJECTS
+from enginebench_ui.pages import BENCHMARK, JOB, JOBS, OF_SEARCH, PROFILE, PROFILES, PROJECTS
 from enginebench_ui.shared import reading
 from enginebench_ui.shared import reading as kept
 from enginebench_ui.shared.following import compare_link
 from enginebench_ui.shared.jobs import JobView, job_view, made_kinds
-from enginebench_ui.shared.searches import PAGES
 from enginebench_ui.shared.showing import table
 from enginebench_ui.shared.text import count_of, inert
 
@@ -134,7 +133,7 @@ def _show_search(identity: str, view: JobView) -> None:
     if search is not None:
         label = "The search" if view.is_active else "**Show the answer**" if search.answer else "The best so far"
         icon = ":material/conversion_path:"
-        st.page_link(PAGES[search.kind], label=label, icon=icon, query_params={"id": search.id})
+        st.page_link(OF_SEARCH[search.kind], label=label, icon=icon, query_params={"id": search.id})
 
 
 def _show_profiles(identities: list[str]) -> None:

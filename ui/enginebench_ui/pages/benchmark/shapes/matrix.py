@@ -133,7 +133,8 @@ def _column(rivals: Mapping[str, Measurement], quantity: Quantity, lens: Lens) -
             yield key, MatrixCell(one.failure.kind.value.replace("_", " ") if one.failure else one.status.value, FAILED)
             continue
         share = min(1.0, value / best if quantity is Quantity.ITEMS_PER_S else best / value)
-        sign = _sign(one, lens, is_best=key in trusted and value == best)
+        # Who has no rival is no best.
+        sign = _sign(one, lens, is_best=len(rivals) > 1 and key in trusted and value == best)
         yield key, MatrixCell(number(value), sign, share, status_words(one) if sign == UNSURE else "")
 
 
