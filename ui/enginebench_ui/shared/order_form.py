@@ -34,7 +34,7 @@ from enginebench_ui.shared.order_fields import (
     unavailable_engines,
 )
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
-from enginebench_ui.shared.text import inert, instant
+from enginebench_ui.shared.text import count_of, inert, instant
 
 _SEVERAL = "Enable multiple"
 
@@ -242,8 +242,10 @@ def choose_places() -> Places:
 
 def show_what_is_known(places: Places) -> None:
     """Say how old the knowledge is and what is missing, and offer to ask anew."""
-    for sentence in unavailable_engines(places.snapshots):
-        st.caption(f":material/info: {inert(sentence)}")
+    if missing := unavailable_engines(places.snapshots):
+        with st.expander(f"{count_of(len(missing), 'engine')} not available, and why", icon=":material/info:"):
+            for sentence in missing:
+                st.caption(inert(sentence))
     if places.unasked:
         who = ", ".join("this machine" if name == LOCAL_TARGET else name for name in places.unasked)
         st.warning(

@@ -7,7 +7,17 @@ from enginebench_controller.jobs.control import jobs
 from enginebench_controller.records import Search, Target, TargetSnapshot
 from enginebench_controller.verdicts.gate.words import headline
 from enginebench_controller.verdicts.words import processor_of
-from enginebench_ui.pages import BENCHMARK, BENCHMARKS, COMPARE, JOBS, NEW_BENCHMARK, NEW_PROFILE, OF_SEARCH, TARGETS
+from enginebench_ui.pages import (
+    BENCHMARK,
+    BENCHMARKS,
+    COMPARE,
+    JOBS,
+    NEW_BENCHMARK,
+    NEW_PROFILE,
+    OF_SEARCH,
+    PROFILES,
+    TARGETS,
+)
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.benchmarks import BenchmarkView, benchmark_views
 from enginebench_ui.shared.following import follow_jobs
@@ -45,12 +55,14 @@ def show() -> None:
 
 def _show_measured(views: tuple[BenchmarkView, ...]) -> None:
     """The newest benchmarks, with the answers of the first that has any: a ladder, say, has none."""
-    st.subheader("Measured last", anchor=False)
+    st.subheader("Benchmarks measured last", anchor=False)
     is_answered = False
     for view in views:
         benchmark_card(view)
         is_answered = is_answered or _show_answer(view)
-    st.page_link(BENCHMARKS, label="All benchmarks", icon=":material/speed:")
+    with st.container(horizontal=True):
+        st.page_link(BENCHMARKS, label="All benchmarks", icon=":material/speed:")
+        st.page_link(PROFILES, label="All profiles", icon=":material/bar_chart:")
 
 
 def _show_answer(view: BenchmarkView) -> bool:

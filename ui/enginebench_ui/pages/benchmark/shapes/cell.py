@@ -254,7 +254,7 @@ def iterations_figure(
     figure.update_yaxes(title=axis["title"], row=1, col=1)
     figure.update_yaxes(title=None, row=1, col=2)
     figure.update_xaxes(title="iteration", row=1, col=1)
-    figure.update_xaxes(title="share", tickformat=".0%", nticks=3, rangemode="tozero", row=1, col=2)
+    figure.update_xaxes(title="share", tickformat=".2~%", nticks=3, rangemode="tozero", row=1, col=2)
     return figure.update_layout(height=HEIGHT_PX, margin=MARGINS, legend=LEGEND, showlegend=True)
 
 
