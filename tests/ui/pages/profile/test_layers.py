@@ -17,7 +17,14 @@ from enginebench_ui.pages.profile.shapes.layers import (
     theoretical_datasets,
 )
 from enginebench_ui.pages.profile.shapes.prospects import nearest_step, savings, sweep_of
-from enginebench_ui.pages.profile.shapes.results import MOST_MARKS, Drawing, hover_text, layer_figure, layer_rows
+from enginebench_ui.pages.profile.shapes.results import (
+    MOST_MARKS,
+    Drawing,
+    hover_text,
+    largest_text,
+    layer_figure,
+    layer_rows,
+)
 from enginebench_ui.pages.profile.shapes.types import MOST_BARS, type_figure, type_rows, type_views
 
 HOSTILE = "<img src=x onerror=alert(1)> **b** =1+1 " + "n" * 1000
@@ -48,6 +55,18 @@ def test_a_layer_names_its_nodes_weights_and_who_made_it(matched):
     assert (conv.nodes, conv.weights, conv.made_by) == (("conv0",), ("w0",), "")
     assert (made.nodes, made.made_by) == ((), "engine-made: reorder")
     assert (conv.time_ns, conv.share) == (9e6, pytest.approx(0.3))
+
+
+def test_the_largest_layers_are_named_with_their_shares():
+    times = {"quick": 1.0, "slow": 5.0, "unknown": None, "middle": 2.0, "n" * 90: 2.0}
+    layers = tuple(layer(name, time, None, order=place) for place, (name, time) in enumerate(times.items()))
+    views = layer_views(replace(invented_sweeps.baseline(), layers=layers, nodes=()))
+
+    named = largest_text(views, BASELINE)
+    assert named.startswith("Largest: slow (50.0 %), nnn")
+    assert named.endswith(" (20.0 %), middle (20.0 %)") and len(named) < 120
+    assert largest_text(views[:3], BASELINE) == ""
+    assert largest_text(views, FLOPS) == ""
 
 
 def test_layers_stand_in_the_order_of_execution_and_keep_their_places():

@@ -13,7 +13,7 @@ from enginebench_controller.verdicts.pruning.prospects import Saving
 from enginebench_ui.pages.profile import netron
 from enginebench_ui.pages.profile.shapes.details import layer_details, part_size, sparsity_figure
 from enginebench_ui.pages.profile.shapes.layers import Dataset, LayerView, Scale
-from enginebench_ui.pages.profile.shapes.results import Drawing, layer_figure, layer_rows
+from enginebench_ui.pages.profile.shapes.results import Drawing, largest_text, layer_figure, layer_rows
 from enginebench_ui.pages.profile.shapes.types import heading, type_figure, type_rows, type_views
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.charts import NEUTRAL
@@ -159,7 +159,7 @@ def _show_results(shown: Shown) -> None:
         chosen = _chosen(layers)
         positions = [layer.position for layer in layers]
         show_steps(shown.noun, positions, chosen.position if chosen else None, _choose_layer)
-    st.caption(dataset.explained)
+    st.caption("  \n".join(filter(None, (dataset.explained, inert(largest_text(layers, dataset))))))
     figure = layer_figure(layers, dataset, scale, drawing, chosen.position if chosen else None, shown.colour)
     if figure is None:
         st.info(f"{dataset.label} is not known of any {shown.noun}.")

@@ -79,6 +79,16 @@ def layer_rows(layers: Sequence[LayerView], dataset: Dataset) -> tuple[Row, ...]
     return tuple(cells({name: value for name, value in row.items() if name in told | always}) for row in rows)
 
 
+def largest_text(layers: Sequence[LayerView], dataset: Dataset, most: int = 3) -> str:
+    """Name the layers that have most of a figure, with their shares of the whole; empty where there are no more."""
+    whole = total(layers, dataset.value)
+    known = [(value, layer.name) for layer in layers if (value := dataset.value(layer))]
+    if not whole or len(known) <= most:
+        return ""
+    first = sorted(known, reverse=True)[:most]
+    return "Largest: " + ", ".join(f"{shortened(name)} ({percent_text(value / whole)})" for value, name in first)
+
+
 def hover_text(layer: LayerView, dataset: Dataset) -> str:
     """Return what a chart says of a layer, in Plotly's few tags of HTML."""
     facts = (
