@@ -72,7 +72,7 @@ def key(engine):
 def unfolded(**link):
     """The page with what is compared open, which is folded once both sides are chosen."""
     app = opened(**link)
-    app.session_state["chosen"] = True
+    app.session_state["setup"] = True
     return app.run()
 
 

@@ -19,7 +19,7 @@ _MOST_ROWS_PX = 560
 ICONS = {
     AnswerOutcome.RANKED: ":material/trophy:",
     AnswerOutcome.SAME: ":material/equal:",
-    AnswerOutcome.PARTLY: ":material/trophy:",
+    AnswerOutcome.PARTLY: ":material/rule:",
     AnswerOutcome.CANNOT_TELL: ":material/help:",
 }
 """What stands before an answer."""

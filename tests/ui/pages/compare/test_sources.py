@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+import invented
 from enginebench_controller.records import EngineRef, Status
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_ui.pages.compare.shapes.sides import (
@@ -9,6 +12,7 @@ from enginebench_ui.pages.compare.shapes.sides import (
     entry_labels,
     layers_doubt,
     lost_sentence,
+    median_ratio,
     profile_address,
     profile_command,
     source,
@@ -112,6 +116,14 @@ def test_labels_tell_profiles_apart():
     assert len(set(entry_labels([entry("a"), entry("b", imposed_sparsity=0.5)]).values())) == 2
 
 
+def test_medians_stand_for_a_ratio_that_cannot_be_told():
+    first, second = invented.measured("m1", latency_ms=2.0, batch=1), invented.measured("m2", latency_ms=5.0, batch=1)
+    assert median_ratio(first, second) == pytest.approx(2.5, rel=0.05)
+    other_batch = replace(first, configuration=replace(first.configuration, batch=8))
+    assert median_ratio(other_batch, second) is None
+    assert median_ratio(first, invented.failed("m3")) is None
+
+
 def test_layers_of_another_configuration_or_direction_are_doubted():
     alike = [source(replace(WANTED, letter=letter), [entry("a")]) for letter in "AB"]
     assert layers_doubt(alike, 0.8, (100, 70)) is None
@@ -120,7 +132,7 @@ def test_layers_of_another_configuration_or_direction_are_doubted():
     assert layers_doubt(alike, 0.98, (100, 130)) is None
     told = layers_doubt(alike, 0.8, (100, 138))
     assert told is not None
-    assert "by the verdict B takes 0.8 × as long as A, by these layers 1.38 ×" in told
+    assert "as measured B takes 0.8 × as long as A, by these layers 1.38 ×" in told
     unlike = [alike[0], source(replace(WANTED, letter="B"), [entry("b", batch=1)])]
     told = layers_doubt(unlike, 0.8, (100, 70))
     assert told is not None

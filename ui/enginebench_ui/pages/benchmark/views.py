@@ -227,7 +227,7 @@ def _show_figure(
 ) -> None:
     scalings = {line.key: scaling_of(line, axis, fixed, figure, lens) for line in choice.lines}
     st.subheader(UNITS[figure], anchor=False)
-    st.caption(inert(extremes(scalings[choice.base.key])))
+    st.caption(f"**{inert(choice.base.label)}**: {inert(extremes(scalings[choice.base.key]))}")
     drawn = scaling_figure(scalings, choice.looks, with_legend=with_legend)
     if drawn is None:
         st.info("No cell here has numbers.")

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from enginebench_controller.records import Measurement
 from enginebench_controller.store.models import Contender
@@ -32,6 +31,7 @@ from enginebench_ui.pages.compare.shapes.sides import (
     entry_labels,
     layers_doubt,
     lost_sentence,
+    median_ratio,
     profile_address,
     profile_command,
     source,
@@ -81,7 +81,8 @@ def layers_report(found: Sequence[LayerSource], profiles: Sequence[str], points:
 def doubt_about(found: Sequence[LayerSource], points: Sequence[Measurement], layers: ComparedLayers) -> str | None:
     """Return why the layers may not explain the verdict; None where they may. Calls no page."""
     compared = stored.compared(*points) if len(points) == len(LETTERS) else None
-    return layers_doubt(found, compared.comparison.ratio if compared else None, layers.pair.coverage.total_ns)
+    ratio = (compared.comparison.ratio or median_ratio(*points)) if compared else None
+    return layers_doubt(found, ratio, layers.pair.coverage.total_ns)
 
 
 def sources(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> list[LayerSource]:
@@ -252,16 +253,11 @@ def _show_setup(contenders: tuple[Contender, ...], choice: ChosenProjects) -> No
     engines = (one.engine if one else "" for one in (choice.first, choice.second))
     looks = dict(zip(LETTERS, reading.engine_looks().of_sides(*engines), strict=True))
     is_chosen = all(address.value(address.PROJECTS[letter]) for letter in LETTERS)
-    # Where nobody has chosen yet, the verdict of what is proposed comes before the choice.
-    bar = None if is_chosen else _verdict_bar()
-    # What is folded is not drawn, since the chart and the tables are most of the page. Once both are chosen it folds.
-    place = st.expander(
-        "What is compared: projects, points, threshold",
-        expanded=not is_chosen,
-        key="chosen" if is_chosen else "to choose",
-        on_change="rerun",
-    )
-    bar = _verdict_bar() if bar is None else bar
+    # It comes first, and is filled once it is known below what is compared.
+    bar = st.container(border=True, key="verdict", gap="small")
+    # What is folded is not drawn: the chart and the tables are most of the page. Once open, it stays so.
+    label = "What is compared: projects, points, threshold"
+    place = st.expander(label, expanded=not is_chosen, key="setup", on_change="rerun")
     with place:
         setup.show_projects(contenders, choice, looks)
         wish = setup.ask_view()
@@ -275,10 +271,6 @@ def _show_setup(contenders: tuple[Contender, ...], choice: ChosenProjects) -> No
         setup.show_missing(sides)
     show_doubts(sides)
     st.fragment(_show_analysis)(sides, choice, looks)
-
-
-def _verdict_bar() -> DeltaGenerator:
-    return st.container(border=True, key="verdict", gap="small")
 
 
 def _show_analysis(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects, looks: Looks) -> None:

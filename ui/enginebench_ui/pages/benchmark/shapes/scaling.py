@@ -138,7 +138,9 @@ def _range(point: ScaledPoint) -> str | None:
 
 
 def place_among(point: ScaledPoint, scaling: Scaling) -> str | None:
-    """Say whether a point is the best or the worst of its scaling."""
+    """Say whether a point is the best or the worst of its scaling, where these can be told apart."""
+    if scaling.best is None or scaling.worst is None or _doubt(scaling.best, scaling.worst):
+        return None
     return "best" if point is scaling.best else "worst" if point is scaling.worst else None
 
 

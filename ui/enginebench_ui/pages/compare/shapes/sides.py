@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 
-from enginebench_controller.records import LOCAL_TARGET
+from enginebench_controller.records import LOCAL_TARGET, Measurement
 from enginebench_controller.records.configuration import cores_in_words, place_of
 from enginebench_controller.records.run import in_environment
 from enginebench_controller.store.models import Contender, Experiment
@@ -163,7 +163,8 @@ def source_sentence(found: LayerSource) -> str:
 def layers_doubt(found: Sequence[LayerSource], ratio: float | None, total_ns: tuple[int, int]) -> str | None:
     """Say that the layers may not explain the verdict: those of another configuration, or slower where it is faster.
 
-    `ratio` is the verdict's, `total_ns` what the layers of A and B add up to. None where there is nothing to say.
+    `ratio` is the verdict's, or that of the medians; `total_ns` what the layers of A and B add up to. None where there
+    is nothing to say.
     """
     unlike = [
         f"{one.wanted.letter}'s point has {said}, its layers are of {entry_text(one.taken)}"
@@ -172,9 +173,16 @@ def layers_doubt(found: Sequence[LayerSource], ratio: float | None, total_ns: tu
     ]
     of_layers = total_ns[1] / total_ns[0] if all(total_ns) else None
     if ratio is not None and of_layers is not None and _is_opposite(ratio, of_layers):
-        said = f"by the verdict B takes {ratio:.3g} × as long as A, by these layers {of_layers:.3g} ×"
+        said = f"as measured B takes {ratio:.3g} × as long as A, by these layers {of_layers:.3g} ×"
         return f"These layers do not explain the verdict: {'; '.join([said, *unlike])}."
     return f"These layers may not explain the verdict: {'; '.join(unlike)}." if unlike else None
+
+
+def median_ratio(first: Measurement, second: Measurement) -> float | None:
+    """How many times as long the second's median is; None where one has none, or another batch."""
+    if first.latency is None or second.latency is None or first.configuration.batch != second.configuration.batch:
+        return None
+    return second.latency.median_ns / first.latency.median_ns
 
 
 def _is_opposite(ratio: float, other: float) -> bool:
