@@ -76,8 +76,9 @@ class _Group:
 
 
 def _groups(home: Home, words: Sequence[str]) -> list[_Group]:
-    wanted = _selections(words)
-    offered = _offered(home) if any(isinstance(one, dict) for one in wanted) else {}
+    if not any(LABEL in word for word in words):
+        return [_Group((word,)) for word in words]
+    wanted, offered = _selections(words), _offered(home)
     return [_Group((one,)) if isinstance(one, str) else _Group(_having(one, offered), one) for one in wanted]
 
 
