@@ -142,12 +142,17 @@ def _as_shown(value: Any, column: Any) -> str:
     return str(value) if isinstance(value, int) else number(value)
 
 
-def show_answers(answers: Sequence[Answer]) -> None:
-    """Show the sentences that a person came for, each with what must not be missed; what holds for all is said once."""
+def show_answers(answers: Sequence[Answer], of: str = "") -> None:
+    """Show the sentences that a person came for, each with what must not be missed; what holds for all is said once.
+
+    They begin with the name of what they are `of`, where it does not stand above them.
+    """
     if not answers:
         return
     shared = [line for line in answers[0].remarks if all(line in one.remarks for one in answers)]
     with st.container(border=True, key="answer", gap="small"):
+        if of:
+            st.caption(f"What {inert(of)} has answered")
         for answer in answers:
             below = [f"  \n:gray[{inert(line)}]" for line in answer.remarks if line not in shared]
             st.markdown(f"{ICONS[answer.outcome]} **{inert(answer.sentence)}**{''.join(below)}")

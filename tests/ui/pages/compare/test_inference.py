@@ -13,9 +13,12 @@ from enginebench_ui.pages.compare.shapes.inference import (
     bars_figure,
     interval_sentences,
     point_rows,
+    side_text,
     unlike_points,
     verdict_line,
 )
+from enginebench_ui.pages.compare.shapes.points import side
+from invented_experiments import experiment
 
 LOOKS = dict(zip("AB", EngineLooks().of_sides("onnxruntime", "openvino"), strict=True))
 A = invented.measured("m1", latency_ms=4.0)
@@ -25,6 +28,14 @@ B = invented.measured("m2", latency_ms=2.0, engine="fake-fast")
 def compared(first, second, latencies=None):
     known = latencies or {"m1": 4.0, "m2": 2.0}
     return compare_pairs([(first, second)], lambda one: invented.samples(one, latency_ms=known[one]))[0]
+
+
+def test_a_side_names_a_device_that_is_not_the_cpu():
+    shown = side("A", [experiment("q", 2, 50)], "", (), None)
+    assert side_text(shown, A).startswith(f"{A.model_name} · fake 1.0 · batch 1")
+    on_gpu = replace(A, configuration=replace(A.configuration, device="GPU.0"))
+    assert " · GPU.0 · batch 1" in side_text(shown, on_gpu)
+    assert side_text(shown, None) == "no point"
 
 
 def test_bars_have_the_colours_of_the_points_and_their_intervals():

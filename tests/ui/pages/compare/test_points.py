@@ -12,6 +12,7 @@ from enginebench_ui.pages.compare.shapes.points import (
     experiment_rows,
     lacking,
     lost_sentence,
+    point_text,
     points_figure,
     selected,
     side,
@@ -39,6 +40,12 @@ def test_the_fastest_experiment_is_preselected():
     assert made().chosen == SLOW
     assert made(named=MIDDLE.id[:12]).chosen == MIDDLE
     assert made(named="feedfeedfeed").chosen == SLOW, "a name that means nothing is no choice"
+
+
+def test_a_point_names_its_requests_where_they_overlap():
+    assert point_text(QUICK) == "batch 1, 1 stream, 2 cores, f32"
+    overlapping = experiment("o", 3, 400, load="async", requests=4)
+    assert point_text(overlapping) == "batch 1, 1 stream, 2 cores, f32, 4 requests in flight"
 
 
 def test_two_sides_begin_at_one_configuration():

@@ -113,12 +113,12 @@ COLUMNS = {
 def show_verdict(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects, looks: Looks) -> None:
     """Draw the bar that stays: A and B, which is faster and by how much, and what saves that for others."""
     found = {one.letter: stored.measured(one.chosen.id) for one in sides if one.chosen is not None}
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(horizontal=True, gap="medium"):
         for one in sides:
-            setup.mark(one.letter, looks)
-            st.markdown(
-                inert(side_text(one, found[one.letter].measurement if one.letter in found else None)), width="content"
-            )
+            with st.container(horizontal=True, vertical_alignment="center", gap="small", width="content"):
+                setup.mark(one.letter, looks)
+                text = side_text(one, found[one.letter].measurement if one.letter in found else None)
+                st.markdown(inert(text), width="content")
     left, right = st.columns([7, 1], vertical_alignment="center")
     with left:
         if len(found) == len(sides):

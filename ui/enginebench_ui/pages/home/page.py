@@ -74,7 +74,7 @@ def _show_answer(view: BenchmarkView) -> bool:
         with st.container(border=True, key="answer"):
             st.markdown(f":material/gavel: **{inert(headline(gated))}**")
         return True
-    show_answers(answers[:MOST_ANSWERS])
+    show_answers(answers[:MOST_ANSWERS], view.name)
     if more := answers[MOST_ANSWERS:]:
         label = f"{count_of(len(more), 'more answer')}"
         st.page_link(BENCHMARK, label=label, icon=":material/arrow_forward:", query_params={"id": view.id})

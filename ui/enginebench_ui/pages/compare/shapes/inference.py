@@ -100,10 +100,12 @@ def verdict_line(compared: Compared) -> VerdictLine:
 
 
 def side_text(side: ShownSide, measurement: Measurement | None) -> str:
-    """Name a side in a line: its model and engine, and the point that was chosen."""
+    """Name a side in a line: its model and engine, a device that is not the CPU, and the point that was chosen."""
     if measurement is None or side.chosen is None:
         return "no point"
-    return f"{measurement.model_name} · {engine_label(measurement)} · {point_text(side.chosen)}"
+    device = measurement.configuration.device
+    names = (measurement.model_name, engine_label(measurement), "" if device == "CPU" else device)
+    return " · ".join(filter(None, (*names, point_text(side.chosen))))
 
 
 def unlike_points(

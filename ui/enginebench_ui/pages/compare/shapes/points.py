@@ -12,7 +12,7 @@ from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.stats.scaling import OperatingPoint, best_point, sweet_spot
 from enginebench_controller.store.models import Experiment
 from enginebench_ui.shared.charts import SWEET_SPOT, margins
-from enginebench_ui.shared.text import Row, cells, instant, milliseconds, number, percent
+from enginebench_ui.shared.text import Row, cells, count_of, instant, milliseconds, number, percent
 
 LETTERS = ("A", "B")
 
@@ -135,10 +135,11 @@ def spot_sentence(one: ShownSide, threshold_ms: float | None) -> str | None:
 
 
 def point_text(experiment: Experiment) -> str:
-    """Name an experiment within its project: "batch 4, 1 stream, 2 cores, f32"."""
-    streams = f"{experiment.streams} stream" + ("" if experiment.streams == 1 else "s")
+    """Name an experiment within its project: "batch 4, 1 stream, 2 cores, f32, 4 requests in flight"."""
+    streams = count_of(experiment.streams, "stream")
     cores = cores_in_words(experiment.cores, experiment.cluster)
-    return f"batch {experiment.batch}, {streams}, {cores}, {experiment.precision}"
+    requests = f", {experiment.requests} requests in flight" if experiment.requests > 1 else ""
+    return f"batch {experiment.batch}, {streams}, {cores}, {experiment.precision}{requests}"
 
 
 def selected(hidden: Collection[str], experiment_id: str) -> frozenset[str]:
