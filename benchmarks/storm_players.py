@@ -280,11 +280,12 @@ def kill(pid: int | None) -> bool:
 
 
 def children_of(pid: int) -> list[int]:
-    """The child processes of a process; none of one that has gone."""
-    try:
-        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
+    """The child processes of a process, whichever of its threads started them; none of one that has gone."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    return found
 
 
 def free_port() -> int:
