@@ -132,6 +132,16 @@ def test_another_project_is_written_into_the_address_with_its_rival(filled):
     assert app.query_params["a"] == key("fake-other")
     assert app.query_params["b"] == key("fake-other")
     assert not {"ea", "row"} & set(app.query_params)
+    assert any("Point" in one for one in tables(app)), "what was open while one chose stays open"
+
+
+def test_layers_that_contradict_the_medians_say_so_where_the_verdict_cannot(filled):
+    link = {"a": key("fake"), "b": key("fake-other"), "ea": "ke1000000000", "eb": "er1000000000"}
+    slower = chain("b" * 32, [layer(0, 50_000_000), layer(1, 9_000_000)], engine=OTHER_ENGINE)
+    filled.add_profile(replace(slower, id="d" * 32, created_at_unix_ns=slower.created_at_unix_ns + 1))
+    assert any(
+        "These layers do not explain the verdict: as measured B" in text for text in texts(opened(**link).warning)
+    )
 
 
 def test_the_side_that_lacks_a_point_is_named(filled):

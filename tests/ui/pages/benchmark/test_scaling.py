@@ -15,6 +15,7 @@ from enginebench_ui.pages.benchmark.shapes.scaling import (
     drawn_quantities,
     extremes,
     gaps,
+    place_among,
     scaling_figure,
     scaling_of,
     scaling_rows,
@@ -119,6 +120,8 @@ def test_a_best_that_may_be_none_is_not_called_best(line):
     scaling = scaling_of(line, Axis.CORES, 1, Quantity.TIME_PER_BATCH, Lens())
     wide = replace(scaling, best=replace(scaling.best, high=100.0))
     assert extremes(wide).startswith("It cannot be told which is best, as their intervals overlap: 4 cores, ")
+    assert place_among(scaling.best, scaling) == "best"
+    assert place_among(wide.best, wide) is None
     without = replace(scaling, worst=replace(scaling.worst, low=None, high=None))
     assert extremes(without).startswith("It cannot be told which is best, as not both have an interval: 4 cores, ")
 

@@ -255,9 +255,9 @@ def _show_setup(contenders: tuple[Contender, ...], choice: ChosenProjects) -> No
     is_chosen = all(address.value(address.PROJECTS[letter]) for letter in LETTERS)
     # It comes first, and is filled once it is known below what is compared.
     bar = st.container(border=True, key="verdict", gap="small")
-    # What is folded is not drawn: the chart and the tables are most of the page. Once open, it stays so.
+    # What is folded is not drawn: the chart and the tables are most of the page.
     label = "What is compared: projects, points, threshold"
-    place = st.expander(label, expanded=not is_chosen, key="setup", on_change="rerun")
+    place = st.expander(label, expanded=not is_chosen, key=setup.PLACE, on_change="rerun")
     with place:
         setup.show_projects(contenders, choice, looks)
         wish = setup.ask_view()

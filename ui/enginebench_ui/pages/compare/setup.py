@@ -59,6 +59,10 @@ class ViewOptions:
     repeats: bool
 
 
+PLACE = "setup"
+"""Whether what is compared is unfolded."""
+
+
 def show_projects(contenders: Sequence[Contender], choice: ChosenProjects, looks: Looks) -> None:
     """Draw the two lists of projects."""
     names = labels(contenders)
@@ -220,6 +224,7 @@ def _read_side(letter: str, contender: Contender | None, wish: ViewOptions) -> S
 
 def _project_changed(letter: str, chosen: Mapping[str, str]) -> None:
     """Write both projects, so that the other one stays who it is."""
+    st.session_state[PLACE] = True  # it would fold under the hand of whoever chooses
     for side_letter, key in {**chosen, letter: st.session_state[f"project {letter}"]}.items():
         address.put(address.PROJECTS[side_letter], key)
     address.forget(address.POINTS[letter], address.PROFILES[letter], address.ROW)
