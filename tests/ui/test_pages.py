@@ -51,6 +51,7 @@ def test_home_begins_with_how_to_begin_and_then_with_what_was_measured_last(stor
     assert [link.label for link in entries(app)] == ["**older**"]
     assert any("fake-fast is fast" in one for one in texts(app.markdown))
     assert "**local**" in texts(app.markdown)
+    assert "What older has answered" in texts(app.caption)
 
     store.add_benchmark(replace(invented.benchmark("b0000002", "newer"), created_at_unix_ns=invented.CREATED_NS + 1))
     assert [link.label for link in entries(opened(HOME))] == ["**newer**", "**older**"]
