@@ -26,6 +26,8 @@ T = TypeVar("T")
 RECONNECT_SECONDS = 25.0
 """A target that does not answer for this long is lost: what ran there has failed."""
 RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 4.0
+UPLOADS_AT_ONCE = 32
+"""Of a thousand targets that lack a model: what is under way to each lies in memory, and they share one line."""
 CANCEL_SECONDS = 5.0
 LOOK_SECONDS = 3.0
 """So long a lost target is given to answer once more, before each of its further cases."""
@@ -71,6 +73,7 @@ class Bench:
     send_on: SendOn | None = None
     lost_targets: dict[str, str] = field(default_factory=dict)
     remembered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    uploads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UPLOADS_AT_ONCE))
     _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     def lock(self, target: str, thing: str = "") -> asyncio.Lock:
@@ -106,7 +109,8 @@ async def _bring(bench: Bench, case: Case, file: ModelFile | InputFile, path: Pa
         if offset_bytes > kept_bytes:
             silence.ends()
         kept_bytes = offset_bytes
-        await client.upload(file, path, offset_bytes, on_sent)
+        async with bench.uploads:
+            await client.upload(file, path, offset_bytes, on_sent)
 
     await _persist(rest, silence)
     _log.info("file there", extra=logs.told(target=case.target, sha256=file.sha256, sent_bytes=sent_bytes))

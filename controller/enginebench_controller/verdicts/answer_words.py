@@ -12,7 +12,7 @@ from enginebench_controller.plan.plan import PROCESSES, Plan, make_plan, parse_d
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, ModelVersion
 from enginebench_controller.records.model import lineage
 from enginebench_controller.records.run import BlockLatency, in_environment
-from enginebench_controller.stats.comparison import Side
+from enginebench_controller.stats.comparison import PRACTICAL, Side
 from enginebench_controller.stats.ranking import Rank, Ranking, Standing
 from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import summarize_evidence
@@ -347,6 +347,24 @@ def answer_remarks(members: Sequence[Rival], fit: Sequence[Rival], ground: Answe
         yield from _unlike_inputs(fit)
         yield from _turns(fit)
         yield from _disturbed(fit)
+
+
+def medians_apart(order: Sequence[Rival], found: Ranking) -> Iterator[str]:
+    """Whose median over all samples, as tables show it, gives a ratio to the fastest that is clear of its interval."""
+    fastest = order[0].measurement.latency
+    apart = []
+    for member, one in zip(order[1:], found.ranks[1:], strict=True):
+        own = member.measurement.latency
+        if fastest is None or own is None or one.low is None or one.high is None:
+            continue
+        ratio = own.median_ns / fastest.median_ns
+        if not one.low / (1 + PRACTICAL) <= ratio <= one.high * (1 + PRACTICAL):
+            apart.append(f"{member.name} {ratio:.2f}×")
+    if apart:
+        yield (
+            f"medians over all samples, which tables show, give {listed(apart)}: a ratio here is the middle of "
+            "processes paired in time, which a disturbed spell moves less"
+        )
 
 
 def without_median(members: Sequence[Rival], sides: Mapping[str, Side]) -> Iterator[str]:

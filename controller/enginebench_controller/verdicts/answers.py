@@ -29,6 +29,7 @@ from enginebench_controller.verdicts.answer_words import (
     cannot_tell,
     command_that_would_tell,
     disturbed_share,
+    medians_apart,
     metric_words,
     ranked,
     without_median,
@@ -200,6 +201,7 @@ def _told(start: Answer, order: Sequence[Rival], found: Ranking, ground: AnswerG
     """The answer with what was found; `order` are the members as they are ranked."""
     pairs = list(zip(order, found.ranks, strict=True))
     standings = {one.standing for one in found.ranks}
+    apart = medians_apart(order, found) if start.metric is RankMetric.LATENCY else ()
     contested = [member for member, one in pairs if one.standing is not Standing.SLOWER]
     # What others do takes more from one engine than from another: such ratios hold for such a machine only.
     disturbed = any(Mark.DISTURBED in marks(member.measurement) for member in order)
@@ -223,7 +225,7 @@ def _told(start: Answer, order: Sequence[Rival], found: Ranking, ground: AnswerG
         bound=found.bound,
         command=command,
         advice=advice,
-        remarks=(*start.remarks, *_limits(found)),
+        remarks=(*start.remarks, *_limits(found), *apart),
     )
 
 

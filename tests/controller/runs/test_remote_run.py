@@ -190,16 +190,44 @@ class Refusing:
         raise UnreachableError("target 'nuc' did not take what was sent")
 
 
+async def test_so_many_uploads_are_under_way_together_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_run, "UPLOADS_AT_ONCE", 3)
+    now = most = 0
+
+    class Taking:
+        has = False
+
+        async def committed_bytes(self, file: Any) -> int | None:
+            return None if self.has else 0
+
+        async def upload(self, file: Any, path: Path, offset_bytes: int, on_sent: Any) -> None:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0.01)
+            now -= 1
+            self.has = True
+
+    clients: Any = {f"nuc{number}": Taking() for number in range(10)}
+    bench = Bench(clients, lambda _: (Path(),), Path(), SimpleNamespace(), 0)  # type: ignore[arg-type]
+    await asyncio.gather(*(upload(bench, wanting(name)) for name in clients))
+    assert all(one.has for one in clients.values())
+    assert most == 3
+
+
+def wanting(target: str) -> Any:
+    """A case on this target whose model is one small file."""
+    model = SimpleNamespace(files=[SimpleNamespace(sha256="0" * 64, size_bytes=80)])
+    no_inputs = SimpleNamespace(input_set=SimpleNamespace(items=()))
+    return SimpleNamespace(target=target, model=model, configuration=no_inputs)
+
+
 async def uploaded(agent: Refusing) -> list[int]:
     """How far into the file each attempt was reported to have come."""
     told: list[int] = []
     reporter: Any = SimpleNamespace(uploading=lambda _job, sent_bytes, _total_bytes: told.append(sent_bytes))
     clients: Any = {"nuc": agent}
-    model = SimpleNamespace(files=[SimpleNamespace(sha256="0" * 64, size_bytes=80)])
-    case: Any = SimpleNamespace(
-        target="nuc", model=model, configuration=SimpleNamespace(input_set=SimpleNamespace(items=()))
-    )
-    await upload(Bench(clients, lambda _: [Path("model.onnx")], Path(), reporter, 0), case)
+    await upload(Bench(clients, lambda _: [Path("model.onnx")], Path(), reporter, 0), wanting("nuc"))
     return told
 
 

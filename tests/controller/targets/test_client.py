@@ -1,5 +1,6 @@
 """What an agent's statuses become: what is tried again, and what ends a target's part."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ import pytest
 
 from enginebench_controller.errors import AgentError, EnginebenchError, UnreachableError
 from enginebench_controller.records import ModelFile
+from enginebench_controller.targets import channels
 from enginebench_controller.targets import client as client_module
 from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.v1 import model_pb2, model_pb2_grpc
@@ -61,6 +63,35 @@ async def test_an_upload_is_tried_again_unless_the_agent_says_why_not(
         with pytest.raises(EnginebenchError) as raised:
             await client.upload(file, path, 0, lambda *_: None)
     assert type(raised.value) is error
+
+
+async def test_a_connection_that_idles_is_closed_and_the_next_call_opens_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    idle = ("grpc.client_idle_timeout_ms", 200)
+    others = [one for one in channels.CHANNEL_OPTIONS if one[0] != idle[0]]
+    monkeypatch.setattr(channels, "CHANNEL_OPTIONS", (*others, idle))
+    file = ModelFile("model.onnx", "0" * 64, 7)
+    callers = Callers()
+    async with serving(callers) as client:
+        await client.committed_bytes(file)
+        await client.committed_bytes(file)
+        await asyncio.sleep(2)
+        await client.committed_bytes(file)
+    assert len(callers.seen) == 3
+    assert callers.seen[0] == callers.seen[1] != callers.seen[2]
+
+
+class Callers(Refusing):
+    """Keeps the address, with its port, of each connection that asked."""
+
+    def __init__(self) -> None:
+        super().__init__(grpc.StatusCode.INTERNAL, "")
+        self.seen: list[str] = []
+
+    async def FindMissing(self, request, context):  # noqa: N802
+        self.seen.append(context.peer())
+        return await super().FindMissing(request, context)
 
 
 async def test_a_connection_that_cannot_be_made_leaves_no_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:

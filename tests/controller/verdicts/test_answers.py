@@ -262,6 +262,15 @@ def test_one_bad_block_in_each_process_changes_nothing():
     assert answer.places[1].ratio == pytest.approx(1.1, rel=0.01)
 
 
+def test_medians_of_tables_that_say_otherwise_are_named_beside_the_ratio():
+    slow, blocks = member("ort", 4.2)
+    slow = replace(slow, latency=replace(slow.latency, median_ns=6e6))
+    (answer,) = answered(member("openvino", 4.0), (slow, blocks))
+    assert "openvino is fastest, 1.05" in answer.sentence
+    (remark,) = answer.remarks
+    assert remark.startswith("medians over all samples, which tables show, give ort 1.5")
+
+
 def test_what_was_disturbed_is_left_out_of_the_pairs():
     measurement, told = member("a", 4.0)
     hit = {0, 1}

@@ -172,17 +172,22 @@ def warn_unlike(sentences: Sequence[str], heading: str = "Not a comparison of eq
         st.warning(f"**{heading}**\n{lines}", icon=":material/balance:")
 
 
+@st.fragment
 def share_button(report: Callable[[], str], name: str) -> None:
-    """Show the button that saves an HTML report; it is made once the button is pressed."""
+    """Show the button that saves an HTML report; it is made once the button is pressed, which takes seconds."""
     st.download_button(
         "Share",
         report,
         file_name=f"enginebench-{name}.html",
         mime="text/html",
         icon=":material/share:",
-        on_click="ignore",
+        on_click=_tell_that_it_is_made,
         help="Save a report that begins with the answer: one HTML file that needs no net.",
     )
+
+
+def _tell_that_it_is_made() -> None:
+    st.toast("Writing the report: the browser saves it in a moment.", icon=":material/share:")
 
 
 def benchmark_card(view: BenchmarkView) -> None:

@@ -37,6 +37,7 @@ SEARCH_NOUNS: Mapping[SearchKind, str] = {SearchKind.RECOMMEND: "recommendation"
 _SOURCES = {ReadbackSource.ENGINE_API: "engine", ReadbackSource.OBSERVED: "observed", ReadbackSource.ASSUMED: "assumed"}
 _WORD_JOINER = "\u2060"
 _MARKDOWN = re.compile(r"([!-/:-@\[-`{-~])")
+_CODE = re.compile(r"((?<!`)`[\w ./=:,+%@'-]+`(?!`))")
 _LINK_LIKE = re.compile(r"(:|@|www(?=\\?\.))", re.IGNORECASE)
 
 
@@ -44,10 +45,16 @@ def inert(text: str) -> str:
     r"""Make text from elsewhere safe for Streamlit's Markdown: it reads the same and does nothing.
 
     All ASCII punctuation is escaped with a backslash (CommonMark 2.4). Bare addresses and emoji codes are recognized
-    after escapes were resolved, so an invisible word joiner (U+2060) breaks them up.
+    after escapes were resolved, so an invisible word joiner (U+2060) breaks them up. Plain words between backticks, as
+    commands stand in our sentences, stay code, in which nothing does anything either (CommonMark 6.1); no others do,
+    as a bracket would end what some of Streamlit's own marks hold.
     """
-    one_line = " ".join(text.split())
-    return _LINK_LIKE.sub(rf"\1{_WORD_JOINER}", _MARKDOWN.sub(r"\\\1", one_line))
+    parts = _CODE.split(" ".join(text.split()))
+    return "".join(part if place % 2 else _escaped(part) for place, part in enumerate(parts))
+
+
+def _escaped(text: str) -> str:
+    return _LINK_LIKE.sub(rf"\1{_WORD_JOINER}", _MARKDOWN.sub(r"\\\1", text))
 
 
 def cells(row: Row) -> Row:

@@ -179,12 +179,18 @@ def test_names_do_not_speak_plotlys_html():
     assert figure.layout.annotations[0].text == "&lt;b&gt;m&lt;/b&gt;"
 
 
-@pytest.mark.parametrize("text", ["**b**", "<img src=x>", "[x](javascript:1)", "$x^2$", "# h", ":red[x]", "`c`"])
+@pytest.mark.parametrize(
+    "text", ["**b**", "<img src=x>", "[x](javascript:1)", "$x^2$", "# h", ":red[x]", "``c``", "`]![x](y)`"]
+)
 def test_inert_text_reads_the_same_with_every_mark_escaped(text):
     escaped = inert(text).replace("\u2060", "")
 
     assert escaped.replace("\\", "") == text
     assert not re.search(r"(?<!\\)[*<>\[\]()$#:`^]", escaped)
+
+
+def test_commands_in_sentences_stay_code():
+    assert inert("free it (`rm -r a.b`), it`s *full*") == "free it \\(`rm -r a.b`\\)\\, it\\`s \\*full\\*"
 
 
 def test_inert_text_holds_no_address_and_no_line_break():
