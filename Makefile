@@ -59,7 +59,7 @@ DURATIONS := --durations 30 --durations-min 5
 # Both times are printed. Where a process of tests died (any other status than 1) there is no second time.
 ONCE_MORE := -n 1 --dist loadgroup --last-failed --last-failed-no-failures none
 
-.PHONY: demo test test-arm test-engines $(TESTED:%=test-engine-%) quick check ui setup engines format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
+.PHONY: demo test environments test-arm test-engines $(TESTED:%=test-engine-%) quick check ui setup engines format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
   exports-test site dist soak storm fleet fuzz faults clean
 
 demo: setup
@@ -137,6 +137,10 @@ docs: $(VENV)/.stamp
 	$(BIN)/python -m enginebench_controller.files.schemas docs/reference/schemas
 
 setup: $(VENV)/.stamp $(DEEPSPARSE_STAMP)
+
+# What all tests together are run in: made beside the checks, most of it is waiting.
+environments: setup ssh-server $(PROTO_PYTHON) $(TESTED:%=$(ENGINES_TESTED)/%.stamp) $(CONSUMERS) $(TRACKERS) \
+  .venvs/site/bin/sphinx-build
 
 engines: setup
 	for one in $(ENGINES); do \

@@ -29,7 +29,7 @@ from enginebench_controller.plan.recommend import Goal, LatencyLimit
 from enginebench_controller.records import Measurement
 from enginebench_controller.runs.search_ground import CONFIRM_S
 from enginebench_controller.verdicts.recommend.candidates import Reading, interval
-from enginebench_controller.verdicts.recommend.search import Outcome
+from enginebench_controller.verdicts.recommend.search import SearchOutcome
 from enginebench_controller.verdicts.recommend.steps import figures_of, reading_of
 
 LIVE = "live.jsonl"
@@ -92,7 +92,7 @@ def _live(condition: str, model: TrialModel, known: Known) -> Searched:
         seconds=said["seconds"],
         exhaustive_s=round(known.exhaustive_s(), 1),
     )
-    if winner is None or said["outcome"] != Outcome.FOUND:
+    if winner is None or said["outcome"] != SearchOutcome.FOUND:
         return found
     ratio, of_limit = asyncio.run(_check(model, found, limit_ms, wanted))
     return Searched(**{**vars(found), "ratio": ratio, "of_limit": of_limit})
@@ -175,7 +175,7 @@ def live_table(found: Sequence[Searched]) -> str:
             one.condition,
             one.model,
             one.wanted + (f" ({one.limit})" if one.limit else ""),
-            one.winner.partition(" · ")[2] if one.outcome == Outcome.FOUND else one.outcome.replace("_", " "),
+            one.winner.partition(" · ")[2] if one.outcome == SearchOutcome.FOUND else one.outcome.replace("_", " "),
             _bounds(one.ratio),
             _bounds(one.of_limit),
             f"{one.seconds:.0f}",

@@ -31,7 +31,7 @@ from enginebench_controller.verdicts.recommend.candidates import (
     StepTaken,
     interval,
 )
-from enginebench_controller.verdicts.recommend.search import Outcome, next_step
+from enginebench_controller.verdicts.recommend.search import SearchOutcome, next_step
 from enginebench_controller.verdicts.recommend.steps import percentile_ns
 
 SHARE = 0.2
@@ -196,7 +196,7 @@ class Drawing:
         return found
 
 
-def searched(known: Known, seed: int) -> tuple[Outcome, int | None, float]:
+def searched(known: Known, seed: int) -> tuple[SearchOutcome, int | None, float]:
     """What the search names, and its seconds as a share of an exhaustive one's."""
     whole_s = known.exhaustive_s()
     points = known.table.points
@@ -268,7 +268,7 @@ def replay(table: Table, wanted: Wanted, draws: int) -> Replay:
     """Search so often over the processes of a table."""
     known = Known(table, wanted)
     found = [searched(known, seed) for seed in range(draws)]
-    named = [best if outcome is Outcome.FOUND else None for outcome, best, _ in found]
+    named = [best if outcome is SearchOutcome.FOUND else None for outcome, best, _ in found]
     random = [at_random(known, 1_000 + seed) for seed in range(draws)]
     able = bool(known.able)
     return Replay(
@@ -278,8 +278,8 @@ def replay(table: Table, wanted: Wanted, draws: int) -> Replay:
         close=_mean(_is_right(known, one, log(1.1)) for one in named),
         worse=_mean(one is not None and able and _excess(known, one) > TOO_MUCH for one in named),
         breaks=_mean(one is not None and one not in known.able for one in named),
-        nothing=_mean(outcome is Outcome.NOTHING and able for outcome, _, _ in found),
-        untold=_mean(outcome is Outcome.CANNOT_TELL for outcome, _, _ in found),
+        nothing=_mean(outcome is SearchOutcome.NOTHING and able for outcome, _, _ in found),
+        untold=_mean(outcome is SearchOutcome.CANNOT_TELL for outcome, _, _ in found),
         time=_mean(share for _, _, share in found),
         random_right=_mean(_is_right(known, one) for one in random),
         exhaustive_right=_mean(_is_right(known, exhaustive(known, 2_000 + seed)) for seed in range(draws)),

@@ -27,8 +27,8 @@ from enginebench_controller.verdicts.recommend.candidates import (
     Step,
     StepTaken,
 )
-from enginebench_controller.verdicts.recommend.rates import Kept, RateFound, Rival, next_rate
-from enginebench_controller.verdicts.recommend.search import Outcome, SearchAnswer, next_step
+from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, RateFound, next_rate
+from enginebench_controller.verdicts.recommend.search import SearchAnswer, SearchOutcome, next_step
 from enginebench_proto.agreed import student_t
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "recommend.md"
@@ -153,7 +153,7 @@ class Machine:
 class Verdict:
     """What one way of searching came to: its outcome, and the point that it names."""
 
-    outcome: Outcome
+    outcome: SearchOutcome
     best: int | None
 
 
@@ -194,7 +194,7 @@ def _plain(place: Space, seed: int, budget_s: float, points: Sequence[int], roun
             break
     able = [one for one, readings in seen.items() if place.excess is None or _holds([r.excess[0] for r in readings])]
     best = min(able, key=lambda one: float(np.mean([r.cost for r in seen[one]])), default=None)
-    return Verdict(Outcome.NOTHING if best is None else Outcome.FOUND, best)
+    return Verdict(SearchOutcome.NOTHING if best is None else SearchOutcome.FOUND, best)
 
 
 def _holds(values: Sequence[float]) -> bool:
@@ -206,13 +206,13 @@ def _holds(values: Sequence[float]) -> bool:
 
 def mistakes(place: Space, verdict: Verdict) -> dict[str, bool]:
     """What is wrong with a verdict, and whether it is right: one within 3 % of the best that holds the limit."""
-    best, found = place.best, verdict.outcome is Outcome.FOUND and verdict.best is not None
+    best, found = place.best, verdict.outcome is SearchOutcome.FOUND and verdict.best is not None
     named = verdict.best if found else None
     return {
         "worse": named is not None and best is not None and place.cost[named] - place.cost[best] > TOO_MUCH,
         "breaks": named is not None and named not in place.able,
-        "nothing": verdict.outcome is Outcome.NOTHING and best is not None,
-        "untold": verdict.outcome is Outcome.CANNOT_TELL,
+        "nothing": verdict.outcome is SearchOutcome.NOTHING and best is not None,
+        "untold": verdict.outcome is SearchOutcome.CANNOT_TELL,
         "right": named is not None
         and named in place.able
         and best is not None
@@ -267,7 +267,7 @@ class Server:
 
 
 def found_rate(
-    rivals: Sequence[Rival],
+    rivals: Sequence[RatedCandidate],
     terms: RateTerms,
     budget_s: float,
     servers: Sequence[Server],
@@ -296,7 +296,7 @@ def _rate_mistakes(noise: float, seed: int) -> dict[str, bool]:
     generator = np.random.default_rng(10_000_000 + seed)
     service_s = _log_uniform(generator, 0.002, 0.05)
     server = Server(service_s, service_s * _log_uniform(generator, 1.3, 10))
-    rivals = (Rival(0, server.capacity_per_s),)
+    rivals = (RatedCandidate(0, server.capacity_per_s),)
     found, _ = found_rate(rivals, RateTerms(), BUDGET_S / 2, (server,), noise=noise, seed=seed)
     rate = found.rate_per_s or 0.0
     is_held = found.kept is Kept.HELD

@@ -45,7 +45,7 @@ from enginebench_controller.records import (
     Target,
 )
 from enginebench_controller.runs.calibrating import EngineCalibration
-from enginebench_controller.runs.plugin_check import BrokenPromise, Part, PluginCheck
+from enginebench_controller.runs.plugin_check import BrokenPromise, CheckPart, PluginCheck
 from enginebench_controller.runs.resuming import TakenUp, Waiting
 from enginebench_controller.store.store import Store
 from enginebench_controller.targets import finding
@@ -200,7 +200,7 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         profiles, "run_profiles", _soon([invented_profiles.profile(), invented_profiles.profile_of_failure()])
     )
-    broken = BrokenPromise("mine", Part.CONTRACT, "it is not so that it works", "It works.")
+    broken = BrokenPromise("mine", CheckPart.CONTRACT, "it is not so that it works", "It works.")
     patch.setattr(plugin, "check_plugin", lambda *_: PluginCheck("./mine", ("mine",), (broken,), ("a note",)))
     patch.setattr(targets, "_snapshots", _soon([invented.snapshot()]))
     patch.setattr(targets, "ask_health", lambda *_: ANSWERS)

@@ -15,7 +15,7 @@ from benchmarks.recommend_tables import FOLDER, MODELS, Table, TableGroup, Table
 
 from enginebench_controller.plan.recommend import Goal
 from enginebench_controller.verdicts.recommend.candidates import Step, StepPurpose
-from enginebench_controller.verdicts.recommend.search import Outcome
+from enginebench_controller.verdicts.recommend.search import SearchOutcome
 
 THROUGHPUT = Wanted("throughput", Goal.THROUGHPUT)
 
@@ -135,5 +135,5 @@ def test_a_search_says_so_where_no_point_holds_the_limit():
     known = Known(table(1000.0, 1500.0, 2000.0, 3000.0), Wanted("", Goal.THROUGHPUT, "fastest", 0.5))
     assert known.able == []
     outcome, _, _ = searched(known, 1)
-    assert outcome is Outcome.NOTHING
+    assert outcome is SearchOutcome.NOTHING
     assert at_random(known, 1) is None

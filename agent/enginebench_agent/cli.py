@@ -66,9 +66,9 @@ def _join(parsed: argparse.Namespace) -> None:
 
 
 def _environment_add(parsed: argparse.Namespace) -> None:
-    from enginebench_agent.environments.managing import Wish, add_environment  # noqa: PLC0415
+    from enginebench_agent.environments.managing import WantedEnvironment, add_environment  # noqa: PLC0415
 
-    wish = Wish(parsed.name, parsed.engine, tuple(parsed.package), parsed.python, parsed.testing)
+    wish = WantedEnvironment(parsed.name, parsed.engine, tuple(parsed.package), parsed.python, parsed.testing)
     add_environment(wish, DataFolder(parsed.data_dir))
 
 

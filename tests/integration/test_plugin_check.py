@@ -19,7 +19,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Effective, Readback, ReadbackSource, Target
 from enginebench_controller.runs import plugin_check
-from enginebench_controller.runs.plugin_check import FOLDER, PROMISES, BrokenPromise, Part, PluginCheck, examine
+from enginebench_controller.runs.plugin_check import FOLDER, PROMISES, BrokenPromise, CheckPart, PluginCheck, examine
 from enginebench_plugins import spec, types
 from enginebench_plugins.testing import EngineContract
 from integration.bench import Bench
@@ -49,7 +49,7 @@ class Wrong:
     edits: Mapping[str, str]
     found: str
     why: str = ""
-    part: Part = Part.CONTRACT
+    part: CheckPart = CheckPart.CONTRACT
 
 
 OF_WHAT_IT_COMPUTES = {
@@ -83,7 +83,7 @@ OF_WHAT_IT_COMPUTES = {
         return self.known[key]"""
         },
         "outputs may come from a memory of earlier ones",
-        part=Part.MODEL,
+        part=CheckPart.MODEL,
     ),
     "threads beyond the cores": Wrong(
         {
@@ -193,18 +193,18 @@ def test_of_the_sound_example_nothing_is_reported(three_engines: PluginCheck) ->
 @pytest.mark.slow
 def test_a_name_that_is_taken_is_found(tmp_path: Path) -> None:
     (broken,) = checked(tmp_path, onnxruntime=SOURCE).broken
-    assert (broken.part, broken.promise) == (Part.DISCOVERY, PROMISES["name"])
+    assert (broken.part, broken.promise) == (CheckPart.DISCOVERY, PROMISES["name"])
     assert "More than one distribution brings an engine named 'onnxruntime'" in broken.found
 
 
 @pytest.mark.slow
 def test_a_plugin_that_cannot_be_imported_or_ends_its_process_is_found(tmp_path: Path) -> None:
     (broken,) = checked(tmp_path / "one", mine="raise RuntimeError('libmine.so.1 is missing')").broken
-    assert (broken.part, broken.promise) == (Part.DISCOVERY, PROMISES["alive"])
+    assert (broken.part, broken.promise) == (CheckPart.DISCOVERY, PROMISES["alive"])
     assert "libmine.so.1 is missing" in broken.found
     dying = SOURCE.replace(INFER, "import os; os._exit(7)")
     found = checked(tmp_path / "two", mine=dying).broken
-    assert found[0].part is Part.CONTRACT
+    assert found[0].part is CheckPart.CONTRACT
     assert "its process ended with exit code 7 in “outputs have the names of the model”" in found[0].found
 
 
@@ -289,7 +289,7 @@ def test_an_engine_of_a_target_is_checked_where_it_is(tmp_path: Path) -> None:
 def test_what_was_found_is_told_with_the_sentences(
     is_sound: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = () if is_sound else (BrokenPromise("mine", Part.CONTRACT, "it rests", "It works.", "it works"),)
+    broken = () if is_sound else (BrokenPromise("mine", CheckPart.CONTRACT, "it rests", "It works.", "it works"),)
     monkeypatch.setattr(plugin, "check_plugin", lambda *_: PluginCheck("./mine", ("mine",), broken, ()))
     told = Bench(tmp_path / "home").cli("plugin", "check", EXAMPLE, expect=0 if is_sound else 1).stdout
     if is_sound:

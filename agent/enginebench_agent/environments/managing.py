@@ -98,7 +98,7 @@ ANSWER_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Wish:
+class WantedEnvironment:
     """What the command line asks for: one of our engines (with a version if wanted), packages, an interpreter.
 
     `testing` brings what the contract tests need, too.
@@ -111,7 +111,7 @@ class Wish:
     testing: bool = False
 
 
-def add_environment(wish: Wish, folder: DataFolder) -> None:
+def add_environment(wish: WantedEnvironment, folder: DataFolder) -> None:
     """Make the environment, install into it, ask its engines for themselves, and print what they say.
 
     Raises `SetupError` when any step before the last fails; nothing is left then. An engine that was installed but
@@ -175,7 +175,7 @@ def _make_place(place: Path) -> None:
         ) from error
 
 
-def _fill(place: Path, python: Path, wish: Wish, engine: EngineRequirement | None) -> EnvironmentConfig:
+def _fill(place: Path, python: Path, wish: WantedEnvironment, engine: EngineRequirement | None) -> EnvironmentConfig:
     inner_python = make_venv(python, place / "venv")
     with tempfile.TemporaryDirectory(prefix="enginebench-") as scratch:
         install(inner_python, engine, wish.packages, Path(scratch), testing=wish.testing)

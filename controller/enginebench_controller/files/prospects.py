@@ -11,7 +11,7 @@ from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import DocumentForm, Form, ModelForm
 from enginebench_controller.records import Profile, ProfileNode
 from enginebench_controller.verdicts.layers.advice import Advice
-from enginebench_controller.verdicts.pruning.estimate import Part, PruningEstimate, Series, is_prunable
+from enginebench_controller.verdicts.pruning.estimate import PruningEstimate, Series, TimedPart, is_prunable
 from enginebench_controller.verdicts.pruning.prospects import PruningOutcome, PruningProspects
 
 
@@ -102,7 +102,7 @@ def _estimate(found: PruningEstimate | None) -> Document | None:
     return {"latency_ns": found.time_ns, "speedup": found.speedup, "unknown_share": found.unknown_share}
 
 
-def _part_in_copy(series: Series, part: Part, place: int, outcome: PruningOutcome) -> Document:
+def _part_in_copy(series: Series, part: TimedPart, place: int, outcome: PruningOutcome) -> Document:
     index = len(series.passes) + [one.id for one in series.copies].index(outcome.profile.id)
     expected = outcome.estimate.parts[place] if outcome.estimate else None
     return {

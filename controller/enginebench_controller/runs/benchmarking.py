@@ -23,7 +23,7 @@ from enginebench_controller.runs.cluster.carrying import Cluster, open_cluster
 from enginebench_controller.runs.execution import Elsewhere, Enough
 from enginebench_controller.runs.keeping import keeper
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn, remind
-from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, written
+from enginebench_controller.runs.undertaking import Pending, PlanClaim, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, once_listed, open_session
 
 
@@ -195,7 +195,7 @@ def _bench(home: Home, session: TargetSession, reporter: Reporter, pending: Pend
 
 async def _execute(
     home: Home,
-    claim: Claim,
+    claim: PlanClaim,
     bench: Bench,
     undertakings: Sequence[Undertaking],
     enough: Enough | None,

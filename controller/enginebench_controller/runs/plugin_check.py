@@ -90,7 +90,7 @@ _OF_US = {FailureKind.AGENT_LOST, FailureKind.INTERNAL, FailureKind.CANCELLED}
 _PYTHON_VARIABLES = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}
 
 
-class Part(StrEnum):
+class CheckPart(StrEnum):
     """What a check consists of, in its order."""
 
     DISCOVERY = "discovery"
@@ -107,7 +107,7 @@ class BrokenPromise:
     """
 
     engine: str
-    part: Part
+    part: CheckPart
     found: str
     promise: str
     statement: str = ""
@@ -237,7 +237,7 @@ async def examine(home: Home, project: str, tell: Tell, models: Sequence[str] = 
         theirs = [one for one in found if _is_brought_by_others(one)]
         check = _Check(home, session, python, tell, models)
         if not theirs:
-            check.breaks("", Part.DISCOVERY, "the distribution brings no engine", "hook")
+            check.breaks("", CheckPart.DISCOVERY, "the distribution brings no engine", "hook")
         for engine in theirs:
             await check.carry_out(engine)
     return PluginCheck(project, tuple(one.name for one in theirs), tuple(check.broken), tuple(check.notes))
@@ -257,7 +257,7 @@ class _Check:
         self.notes: list[str] = []
         self._home, self._session, self._python, self._tell, self._models = home, session, python, tell, models
 
-    def breaks(self, engine: str, part: Part, found: str, promise: str) -> None:
+    def breaks(self, engine: str, part: CheckPart, found: str, promise: str) -> None:
         """Note a broken promise by its name."""
         self.broken.append(BrokenPromise(engine, part, found, PROMISES[promise]))
 
@@ -284,7 +284,7 @@ class _Check:
         is_name_to_blame = ", " in engine.distribution or not _NAME.fullmatch(engine.name)
         says_why_itself = engine.kind in (UnavailableKind.NOT_INSTALLED, UnavailableKind.UNSUPPORTED)
         promise = "name" if is_name_to_blame else "usable" if says_why_itself else "alive"
-        self.breaks(engine.name, Part.DISCOVERY, engine.reason, promise)
+        self.breaks(engine.name, CheckPart.DISCOVERY, engine.reason, promise)
 
     async def _contract(self, engine: AvailableEngine, python: Path) -> None:
         with tempfile.TemporaryDirectory(dir=self._home.path, ignore_cleanup_errors=True) as folder:
@@ -293,12 +293,12 @@ class _Check:
         self.notes += [f"{engine.name}: no contract tests, as {one['note']}" for one in lines if "note" in one]
         for one in lines:
             if one.get("outcome") == "failed":
-                broken = BrokenPromise(engine.name, Part.CONTRACT, one["why"], one["promise"], one["statement"])
+                broken = BrokenPromise(engine.name, CheckPart.CONTRACT, one["why"], one["promise"], one["statement"])
                 self.broken.append(broken)
         if not lines or ("statement" in lines[-1] and "outcome" not in lines[-1]):
             where = f"in “{lines[-1]['statement']}”" if lines else "before the first statement"
             how = "did not end" if ended is None else f"ended with exit code {ended}"
-            self.breaks(engine.name, Part.CONTRACT, f"its process {how} {where}: {said}", "alive")
+            self.breaks(engine.name, CheckPart.CONTRACT, f"its process {how} {where}: {said}", "alive")
 
     async def _model(self, engine: AvailableEngine) -> Plan | None:
         """Measure the first model that it takes; returns its plan."""
@@ -322,7 +322,7 @@ class _Check:
                 for one in of_it:
                     self._judge(one, measurements)
                 return plan
-            if self._failed(engine, Part.MODEL, f"{model}: ", mine.failure, "infer"):
+            if self._failed(engine, CheckPart.MODEL, f"{model}: ", mine.failure, "infer"):
                 return None
             refused.append(f"{model}: {mine.failure.message}")
         self.notes.append(f"{engine.name}: no model was run. {'; '.join(refused)}")
@@ -349,9 +349,9 @@ class _Check:
     def _judge(self, mine: Measurement, measurements: Sequence[Measurement]) -> None:
         models = self._home.store.models()
         for promise, found in _findings(mine, measurements, models):
-            self.breaks(mine.engine.name, Part.MODEL, f"{mine.model_name}: {found}", promise)
+            self.breaks(mine.engine.name, CheckPart.MODEL, f"{mine.model_name}: {found}", promise)
 
-    def _failed(self, engine: AvailableEngine, part: Part, what: str, failure: Failure, promise: str) -> bool:
+    def _failed(self, engine: AvailableEngine, part: CheckPart, what: str, failure: Failure, promise: str) -> bool:
         """Note a failure as a broken promise, where it is none that an engine may have."""
         if failure.kind in _OF_THE_MODEL | _OF_US:
             return False
@@ -367,13 +367,13 @@ class _Check:
             order = ProfileOrder(plan)
             (found,) = await profiles_in_session(self._home, order, self._session, binder, lambda *_: Unwatched())
             if found.failure is not None:
-                if not self._failed(engine, Part.PROFILE, "", found.failure, "layers"):
+                if not self._failed(engine, CheckPart.PROFILE, "", found.failure, "layers"):
                     self.notes.append(f"{engine.name}: no profile, as {found.failure.message}")
                 return
             if not (sentence := _too_quick(found)):
                 return
         if sentence:
-            self.breaks(engine.name, Part.PROFILE, sentence, "latency")
+            self.breaks(engine.name, CheckPart.PROFILE, sentence, "latency")
 
 
 def _label(engine: ListedEngine | EngineRef) -> str:

@@ -19,7 +19,7 @@ from enginebench_controller.runs import execution, outcome, remote_run
 from enginebench_controller.runs.execution import uninterrupted
 from enginebench_controller.runs.outcome import PassOrder
 from enginebench_controller.runs.remote_run import Announce, Bench, remind
-from enginebench_controller.runs.undertaking import ATTEMPTS, Claim, Pending, Undertaking, written
+from enginebench_controller.runs.undertaking import ATTEMPTS, Pending, PlanClaim, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, once_listed, open_session
 from enginebench_proto.v1 import run_pb2
 
@@ -78,7 +78,7 @@ def _pending(passes: PassOrder, plan: Plan, expansion: Expansion) -> Pending:
     )
 
 
-async def _carry_out(passes: "Passes", bench: Bench, claim: Claim) -> list[Profile]:
+async def _carry_out(passes: "Passes", bench: Bench, claim: PlanClaim) -> list[Profile]:
     undertakings = claim.pending.undertakings()
     try:
         done = [await passes.carry_out(one) for one in undertakings]

@@ -16,7 +16,15 @@ from enginebench_controller.runs.keeping import keeper
 from enginebench_controller.runs.profiling import Passes
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
 from enginebench_controller.runs.sample_file import SampleFile
-from enginebench_controller.runs.undertaking import Claim, Keep, Pending, Undertaking, claimed, plans, undertakings_of
+from enginebench_controller.runs.undertaking import (
+    Keep,
+    Pending,
+    PlanClaim,
+    Undertaking,
+    claimed,
+    plans,
+    undertakings_of,
+)
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.session import check_targets, open_client
 from enginebench_proto.v1 import run_pb2
@@ -239,7 +247,7 @@ async def look(home: Home, wish: ResumeOrder) -> tuple[Waiting, ...]:
     return tuple(found)
 
 
-async def _take_up(home: Home, claim: Claim, wish: ResumeOrder, announce: Announce) -> TakenUp:
+async def _take_up(home: Home, claim: PlanClaim, wish: ResumeOrder, announce: Announce) -> TakenUp:
     pending = claim.pending
     cases = undertakings_of(pending, home.store.stored_ids)
     new = [one for one in cases if not one.settled]

@@ -172,7 +172,7 @@ class Pending:
 
 
 @dataclass(frozen=True)
-class Claim:
+class PlanClaim:
     """A plan that nobody but this process may act on."""
 
     pending: Pending
@@ -185,7 +185,7 @@ class Claim:
 
 
 @contextmanager
-def written(home: Path, pending: Pending) -> Iterator[Claim]:
+def written(home: Path, pending: Pending) -> Iterator[PlanClaim]:
     """Write a plan down, durably, and claim it for as long as the block lasts. Raises `InputError` where it cannot."""
     path = home / FOLDER / f"{pending.cases[0].outcome_id}.json"
     try:
@@ -194,7 +194,7 @@ def written(home: Path, pending: Pending) -> Iterator[Claim]:
     except OSError as error:
         raise InputError(f"the plan cannot be written to {path.parent} ({error.strerror}): make room there") from error
     with stream:
-        yield Claim(pending, path)
+        yield PlanClaim(pending, path)
 
 
 def plans(home: Path) -> tuple[Path, ...]:
@@ -203,7 +203,7 @@ def plans(home: Path) -> tuple[Path, ...]:
 
 
 @contextmanager
-def claimed(path: Path) -> Iterator[Claim | None]:
+def claimed(path: Path) -> Iterator[PlanClaim | None]:
     """Claim a plan for as long as the block lasts; None for one that a living command has, or that is gone.
 
     Raises `InputError` for a file that this version cannot read.
@@ -214,7 +214,7 @@ def claimed(path: Path) -> Iterator[Claim | None]:
         yield None
         return
     with stream:
-        yield Claim(_read(stream, path), path) if _locked(stream) and path.exists() else None
+        yield PlanClaim(_read(stream, path), path) if _locked(stream) and path.exists() else None
 
 
 def under_way(home: Path) -> frozenset[str]:

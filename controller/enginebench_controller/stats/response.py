@@ -40,7 +40,7 @@ _PASSES = 4
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProcessSeen:
     """One process of a candidate, by its place, in a round: the logarithm of what it took."""
 
     candidate: int
@@ -110,7 +110,7 @@ def spread_out(
     return chosen
 
 
-def respond(candidates: Sequence[Axes], seen: Sequence[Seen]) -> Response:
+def respond(candidates: Sequence[Axes], seen: Sequence[ProcessSeen]) -> Response:
     """What is known of all candidates after what was seen. Raises ValueError where nothing was."""
     if not seen:
         raise ValueError("nothing was seen of any candidate")

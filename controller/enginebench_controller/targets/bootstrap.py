@@ -16,7 +16,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.records import Target
 from enginebench_controller.targets.addresses import SshPlace, last_line
 from enginebench_controller.targets.health import Health, ask_health
-from enginebench_controller.targets.remote_machine import UNIT, UNIT_FOLDER, Machine, Remote, UserService, look_at
+from enginebench_controller.targets.remote_machine import UNIT, UNIT_FOLDER, Remote, RemoteMachine, UserService, look_at
 from enginebench_proto.agreed.wheels import lacking_wheel
 
 
@@ -88,7 +88,7 @@ class AgentInstallation:
     def __init__(self, wish: WantedAgent) -> None:
         self._wish = wish
         self._remote = Remote(wish.place)
-        self._machine: Machine
+        self._machine: RemoteMachine
         self._service: UserService
         self._wheel: Wheel
         self._has_news = False

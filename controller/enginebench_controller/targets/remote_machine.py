@@ -89,7 +89,7 @@ print(json.dumps({
 
 
 @dataclass(frozen=True)
-class Machine:
+class RemoteMachine:
     """A machine that an agent can live on. `has_systemd` is whether a systemd looks after this user's services."""
 
     python_version: str
@@ -98,7 +98,7 @@ class Machine:
     has_systemd: bool
 
 
-def look_at(remote: Remote, python: str) -> Machine:
+def look_at(remote: Remote, python: str) -> RemoteMachine:
     """Ask a machine for what it is, with an interpreter of its own.
 
     Raises `RemoteError` that says what to do where no agent can live, and `SshError`.
@@ -115,7 +115,7 @@ def look_at(remote: Remote, python: str) -> Machine:
     if reason:
         raise RemoteError(f"{remote.place.destination} cannot run an agent: {reason}")
     version = ".".join(map(str, facts["python"]))
-    return Machine(version, facts["architecture"], facts["home"], facts["has_systemd"])
+    return RemoteMachine(version, facts["architecture"], facts["home"], facts["has_systemd"])
 
 
 def _unfit(facts: dict[str, Any], python: str) -> str:

@@ -6,7 +6,7 @@ from math import log
 import numpy as np
 import pytest
 
-from enginebench_controller.stats.response import Seen, respond, spread_out
+from enginebench_controller.stats.response import ProcessSeen, respond, spread_out
 
 GRID = [
     {"engine": engine, "batch": batch, "cores": cores}
@@ -20,7 +20,7 @@ def true(one):
 
 def test_what_was_not_measured_is_known_by_its_likes() -> None:
     left_out = GRID.index({"engine": "b", "batch": 4.0, "cores": 2.0})
-    seen = [Seen(place, 0, true(one)) for place, one in enumerate(GRID) if place != left_out]
+    seen = [ProcessSeen(place, 0, true(one)) for place, one in enumerate(GRID) if place != left_out]
     found = respond(GRID, seen)
     assert found.middle[left_out] == pytest.approx(true(GRID[left_out]), abs=0.15)
     assert found.errors[left_out] > 2 * found.errors[0], "and it is less sure"
@@ -28,7 +28,7 @@ def test_what_was_not_measured_is_known_by_its_likes() -> None:
 
 def test_a_round_in_which_the_machine_was_slower_shifts_nothing() -> None:
     rounds = [(number, log(1.4) if number == 2 else 0.0) for number in range(6)]
-    seen = [Seen(place, number, true(GRID[place]) + slower) for number, slower in rounds for place in (0, 3, 7)]
+    seen = [ProcessSeen(place, number, true(GRID[place]) + slower) for number, slower in rounds for place in (0, 3, 7)]
     found = respond(GRID, seen)
     assert list(found.slow) == [2]
     assert found.slow[2] == pytest.approx(log(1.4), abs=0.05)
@@ -40,7 +40,7 @@ def test_two_of_the_same_rounds_are_told_apart_closer_than_each_is_known() -> No
     generator = np.random.default_rng(1)
     moods = generator.normal(0, 0.05, 8)
     seen = [
-        Seen(place, number, true(GRID[place]) + mood + generator.normal(0, 0.01))
+        ProcessSeen(place, number, true(GRID[place]) + mood + generator.normal(0, 0.01))
         for number, mood in enumerate(moods)
         for place in (0, 6)
     ]
@@ -50,8 +50,8 @@ def test_two_of_the_same_rounds_are_told_apart_closer_than_each_is_known() -> No
 
 
 def test_one_bad_process_does_not_decide() -> None:
-    seen = [Seen(0, number, 0.0 + 0.01 * (-1) ** number) for number in range(9)] + [Seen(0, 9, 0.5)]
-    seen += [Seen(1, number, 0.02) for number in range(10)]
+    seen = [ProcessSeen(0, number, 0.0 + 0.01 * (-1) ** number) for number in range(9)] + [ProcessSeen(0, 9, 0.5)]
+    seen += [ProcessSeen(1, number, 0.02) for number in range(10)]
     assert respond(GRID, seen).middle[0] < 0.03
 
 

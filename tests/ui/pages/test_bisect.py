@@ -6,29 +6,31 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.verdicts.bisect.decision import GatePurpose
 from enginebench_controller.verdicts.gate.rule import GateOutcome
-from enginebench_ui.pages.bisect.shapes import Wish, arguments, gate_rows, layer_rows, refusals, way, way_html
+from enginebench_ui.pages.bisect.shapes import BisectForm, arguments, gate_rows, layer_rows, refusals, way, way_html
 from invented_bisects import ANSWER, VERSIONS, gate
 
 
 def test_the_form_is_the_command_that_asks_for_the_same():
-    wish = Wish("-odd", "onnxruntime", " 1.20.0", "1.22.0", "3%", "1m", GateMetric.MEMORY)
+    wish = BisectForm("-odd", "onnxruntime", " 1.20.0", "1.22.0", "3%", "1m", GateMetric.MEMORY)
     command, *words = arguments(wish)
     parsed = typer.main.get_command(make_app()).commands[command].make_context(command, words).params
     assert [parsed[name] for name in ("model", "engine", "good", "bad", "worse", "budget", "metric")] == [
         *("-odd", "onnxruntime", "1.20.0", "1.22.0", "3%", "1m", "memory")
     ]
-    assert arguments(Wish("net", "torch", "1", "2")) == (*("bisect", "--engine=torch", "--good=1", "--bad=2", "net"),)
+    assert arguments(BisectForm("net", "torch", "1", "2")) == (
+        *("bisect", "--engine=torch", "--good=1", "--bad=2", "net"),
+    )
 
 
 def test_each_field_is_told_what_is_wrong_with_it_in_the_words_of_the_command():
-    wrong = refusals(Wish("net", "fake", "1.0", "1.0", "much", "1s"))
+    wrong = refusals(BisectForm("net", "fake", "1.0", "1.0", "much", "1s"))
     assert wrong["worse"].startswith("--worse")
     assert wrong["budget"].startswith("--budget")
     assert wrong["bad"] == "--good and --bad are both 1.0: there is nothing between them"
     assert "fake is built into enginebench" in wrong["engine"]
-    whole = Wish("net", "onnxruntime", "1.20.0", "1.22.0", "5%", "2m")
+    whole = BisectForm("net", "onnxruntime", "1.20.0", "1.22.0", "5%", "2m")
     assert refusals(whole) == {} and whole.is_whole
-    assert not Wish("net", "onnxruntime", "1.20.0").is_whole
+    assert not BisectForm("net", "onnxruntime", "1.20.0").is_whole
 
 
 def test_the_way_has_each_version_in_its_order_with_verdict_and_ratio():

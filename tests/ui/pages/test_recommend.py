@@ -11,7 +11,7 @@ from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.plan.recommend import Goal
 from enginebench_ui.pages.recommend.shapes import (
     GOALS,
-    Wish,
+    RecommendForm,
     alternative,
     arguments,
     asked_words,
@@ -43,7 +43,7 @@ def params(words):
 
 
 def test_the_form_is_the_command_that_asks_for_the_same():
-    wish = Wish(
+    wish = RecommendForm(
         models=("-odd name",),
         max_latency=" p95<20ms ",
         goal=Goal.LATENCY,
@@ -65,16 +65,16 @@ def test_the_form_is_the_command_that_asks_for_the_same():
 
 
 def test_what_is_not_said_is_left_to_the_command():
-    assert arguments(Wish(models=("net",))) == ("recommend", "net")
+    assert arguments(RecommendForm(models=("net",))) == ("recommend", "net")
 
 
 def test_each_field_is_told_what_is_wrong_with_it_in_the_words_of_the_command():
-    wrong = refusals(Wish(max_latency="20", budget="soon", max_memory="much", among="colour=red"))
+    wrong = refusals(RecommendForm(max_latency="20", budget="soon", max_memory="much", among="colour=red"))
     assert wrong["max_latency"] == "--max-latency '20' has no unit: write 20ms, or another of ns, us, ms, s, m"
     assert wrong["budget"].startswith("--budget")
     assert wrong["max_memory"].startswith("--max-memory 'much' is no amount of memory")
     assert "there is no axis 'colour'" in wrong["among"]
-    assert refusals(Wish(max_latency="p95<20ms", budget="5m", among="batch=1")) == {}
+    assert refusals(RecommendForm(max_latency="p95<20ms", budget="5m", among="batch=1")) == {}
 
 
 def test_a_model_is_called_by_its_name_where_that_means_it_alone():
@@ -160,7 +160,7 @@ def test_where_nothing_was_measured_there_is_nothing_to_draw(asked, found):
 
 
 def test_a_rate_is_a_goal_that_needs_a_limit():
-    wish = Wish(("net",), goal=Goal.RATE)
+    wish = RecommendForm(("net",), goal=Goal.RATE)
     assert "--max-latency" in refusals(wish)["max_latency"]
     assert not refusals(replace(wish, max_latency="p99<50ms"))
     assert "--maximize=rate" in arguments(replace(wish, max_latency="p99<50ms"))

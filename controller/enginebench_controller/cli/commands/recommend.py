@@ -45,10 +45,10 @@ from enginebench_controller.verdicts.recommend.answer import (
     figure_words,
     read_answer,
 )
-from enginebench_controller.verdicts.recommend.search import Outcome
+from enginebench_controller.verdicts.recommend.search import SearchOutcome
 
-_EXIT = {Outcome.NOTHING: ExitCode.CONDITION_MET, Outcome.CANNOT_TELL: ExitCode.CANNOT_TELL}
-_STYLE = {Outcome.FOUND: "bold green", Outcome.NOTHING: "bold red"}
+_EXIT = {SearchOutcome.NOTHING: ExitCode.CONDITION_MET, SearchOutcome.CANNOT_TELL: ExitCode.CANNOT_TELL}
+_STYLE = {SearchOutcome.FOUND: "bold green", SearchOutcome.NOTHING: "bold red"}
 _MOST_SHOWN = 8
 """Points in the table of the terminal; the documents have all."""
 
@@ -232,7 +232,7 @@ def _print(search: Search, found: Recommendation | Recommendations, *, as_json: 
     remark(f"  `enginebench show {search.id}` shows it again")
 
 
-def _print_sentence(outcome: Outcome, sentence: str, command: str | None) -> None:
+def _print_sentence(outcome: SearchOutcome, sentence: str, command: str | None) -> None:
     text = plain(sentence)
     text.stylize(_STYLE.get(outcome, "bold yellow"))
     stdout().print(text, soft_wrap=True)

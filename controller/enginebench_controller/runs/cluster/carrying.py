@@ -17,7 +17,7 @@ from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import LOCAL_TARGET, Failure, FailureKind, Peak, TargetSnapshot
 from enginebench_controller.runs import remote_run
 from enginebench_controller.runs.cluster import on_worker
-from enginebench_controller.runs.cluster.on_worker import Carried, GroupOrder, Outcome, Seen
+from enginebench_controller.runs.cluster.on_worker import Carried, CaseOutcome, GroupOrder, MachineSeen
 from enginebench_controller.runs.cluster.scheduler import Scheduler, connected
 from enginebench_controller.runs.execution import Group
 from enginebench_controller.runs.remote_run import Bench
@@ -28,7 +28,7 @@ from enginebench_proto.v1 import engine_pb2, host_pb2, peaks_pb2, run_pb2
 
 
 @dataclass(frozen=True)
-class Machine:
+class ClusterMachine:
     """A machine with workers for measuring: what it said of itself, and its address as Dask knows it."""
 
     snapshot: TargetSnapshot
@@ -55,7 +55,7 @@ async def open_cluster(
     async with connected(executor) as scheduler:
         addresses = tuple(dict.fromkeys((await scheduler.fit_workers(on_worker.load)).values()))
         look = (scheduler.done([one], on_worker.look, frozenset(engines), trusted) for one in addresses)
-        seen: list[Seen] = await asyncio.gather(*look)
+        seen: list[MachineSeen] = await asyncio.gather(*look)
         machines = _machines(executor, dict(zip(addresses, seen, strict=True)))
         known = {one.target: one for one in await asyncio.to_thread(home.store.snapshots)}
         for machine, told in zip(machines, seen, strict=True):
@@ -74,7 +74,7 @@ class Cluster:
     """
 
     _scheduler: Scheduler
-    machines: tuple[Machine, ...]
+    machines: tuple[ClusterMachine, ...]
     _trusted: tuple[str, ...]
     _brought: set[tuple[str, str]] = field(default_factory=set)
     _bringing: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
@@ -152,7 +152,7 @@ class Cluster:
         raise UnreachableError(f"the machine {carried.hostname!r} has come to the cluster meanwhile: run it again")
 
 
-async def _take(member: Undertaking, outcome: Outcome, sent_at_unix_ns: int, samples: SampleFile) -> None:
+async def _take(member: Undertaking, outcome: CaseOutcome, sent_at_unix_ns: int, samples: SampleFile) -> None:
     """Let a case have what came of it, as if its agent had sent it here."""
     member.failure = outcome.failure
     for place, (process, parts) in enumerate(outcome.results.items()):
@@ -172,22 +172,22 @@ def _report(bench: Bench, cases: Mapping[str, Case], told: Any) -> None:
     bench.reporter.running(cases[outcome_id], process, phase, 0, 0)
 
 
-def _machines(executor: str, seen: Mapping[str, Seen]) -> tuple[Machine, ...]:
-    machines = tuple(Machine(_snapshot(executor, address, told), address) for address, told in seen.items())
+def _machines(executor: str, seen: Mapping[str, MachineSeen]) -> tuple[ClusterMachine, ...]:
+    machines = tuple(ClusterMachine(_snapshot(executor, address, told), address) for address, told in seen.items())
     names = [one.snapshot.target for one in machines]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{executor} has two machines called {twice!r}: give each a host name of its own")
     return machines
 
 
-def _snapshot(executor: str, address: str, told: Seen) -> TargetSnapshot:
+def _snapshot(executor: str, address: str, told: MachineSeen) -> TargetSnapshot:
     host = wire.from_host(host_pb2.HostFacts.FromString(told.host))
     engines = tuple(wire.from_engine(engine_pb2.Engine.FromString(one)) for one in told.engines)
     name = host.hostname if host.hostname not in ("", LOCAL_TARGET) else address
     return TargetSnapshot(name, executor, time.time_ns(), host, engines)
 
 
-def _peaks(told: Seen, target: str) -> tuple[Peak, ...]:
+def _peaks(told: MachineSeen, target: str) -> tuple[Peak, ...]:
     found = (wire.from_peak(peaks_pb2.Peak.FromString(one), target) for one in told.peaks)
     return tuple(one for one in found if one is not None)
 

@@ -42,7 +42,7 @@ _SET_BY_NANNY = ("distributed.nanny.pre-spawn-environ", "distributed.nanny.envir
 
 
 @dataclass(frozen=True)
-class Seen:
+class MachineSeen:
     """What an agent told of its machine, as bytes of `HostFacts`, `Engine` and `Peak` messages."""
 
     host: bytes
@@ -64,7 +64,7 @@ class GroupOrder:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseOutcome:
     """What came of a case: for each process the bytes of `ResultPart` messages, and why there are no more."""
 
     results: Mapping[int, Sequence[bytes]]
@@ -81,7 +81,7 @@ class Carried:
     hostname: str
     worker: str
     lacking: frozenset[str] = frozenset()
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[CaseOutcome, ...] = ()
     sent_at_unix_ns: int = 0
 
 
@@ -89,7 +89,7 @@ def load() -> None:
     """Nothing: to be asked to do it loads this module, and all that it needs."""
 
 
-def look(engines: frozenset[str], trusted_models: tuple[str, ...]) -> Seen:
+def look(engines: frozenset[str], trusted_models: tuple[str, ...]) -> MachineSeen:
     """Ask this machine what it is; of its engines those of these names, or all."""
     return _while_wanted(_look(engines, trusted_models))
 
@@ -99,11 +99,11 @@ def carry_out(order: GroupOrder, contents: Mapping[str, bytes]) -> Carried:
     return _while_wanted(_carry_out(order, contents))
 
 
-async def _look(engines: frozenset[str], trusted_models: tuple[str, ...]) -> Seen:
+async def _look(engines: frozenset[str], trusted_models: tuple[str, ...]) -> MachineSeen:
     async with _agent(trusted_models) as client:
         host = await client.host()
         listed, peaks = await client.engines(engines)
-        return Seen(host.SerializeToString(), tuple(map(_bytes, listed)), tuple(map(_bytes, peaks)))
+        return MachineSeen(host.SerializeToString(), tuple(map(_bytes, listed)), tuple(map(_bytes, peaks)))
 
 
 async def _carry_out(order: GroupOrder, contents: Mapping[str, bytes]) -> Carried:
@@ -123,14 +123,14 @@ async def _carry_out(order: GroupOrder, contents: Mapping[str, bytes]) -> Carrie
         return Carried(hostname, _worker().address, outcomes=outcomes, sent_at_unix_ns=time.time_ns())
 
 
-async def _measured(bench: Bench, client: "_KeepingClient", group: Group) -> tuple[Outcome, ...]:
+async def _measured(bench: Bench, client: "_KeepingClient", group: Group) -> tuple[CaseOutcome, ...]:
     with contextlib.ExitStack() as files:
         await measure(bench, group, [files.enter_context(SampleFile(bench.folder)) for _ in group.members])
     for member in group.members:
         await forget(bench, member)
     kept = client.parts
     return tuple(
-        Outcome({process: kept[member.run_id(process)] for process in member.results}, member.failure)
+        CaseOutcome({process: kept[member.run_id(process)] for process in member.results}, member.failure)
         for member in group.members
     )
 

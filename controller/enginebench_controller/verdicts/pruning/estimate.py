@@ -26,7 +26,7 @@ HANDED_OVER = "ORT"
 
 
 @dataclass(frozen=True)
-class Part:
+class TimedPart:
     """Source nodes by index, and what ran them in each pass; a pass that timed no layer of theirs has None.
 
     `times_ns` are sums of the layers' mean times in one inference. `types` are the engine's words in the first pass.
@@ -38,7 +38,7 @@ class Part:
     handed_over: bool = False
 
 
-def parts_of(passes: Sequence[Profile]) -> tuple[Part, ...]:
+def parts_of(passes: Sequence[Profile]) -> tuple[TimedPart, ...]:
     """The parts of passes over one graph, in its order. Raises `ValueError` where the graphs differ."""
     if len({_graph(one.nodes) for one in passes}) > 1:
         raise ValueError("passes over different graphs have no parts in common")
@@ -80,12 +80,12 @@ def _joined(sets: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
 
 def _part_of(
     nodes: tuple[int, ...], passes: Sequence[Profile], layers_by_group: Sequence[Mapping[int, Sequence[Layer]]]
-) -> Part:
+) -> TimedPart:
     layers = [
         [layer for group in _groups(one, nodes) for layer in held.get(group, ())]
         for one, held in zip(passes, layers_by_group, strict=True)
     ]
-    return Part(
+    return TimedPart(
         nodes=nodes,
         times_ns=tuple(map(_time_ns, layers)),
         types=tuple(dict.fromkeys(layer.type for layer in layers[0])) if layers else (),
@@ -127,7 +127,7 @@ class PartEstimate:
     with sparsity imposed (`is_known` is False then).
     """
 
-    part: Part
+    part: TimedPart
     sparsity: float | None
     dense_ns: float | None
     estimated_ns: float | None
@@ -162,7 +162,7 @@ class Series:
 
     passes: tuple[Profile, ...]
     copies: tuple[Profile, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[TimedPart, ...]
 
     @property
     def dense(self) -> Profile:
@@ -247,7 +247,9 @@ def _setting(profile: Profile) -> tuple[object, ...]:
     return (*place, asked.device, asked.batch, asked.place, asked.precision)
 
 
-def _part(nodes: Sequence[ProfileNode], steps: Sequence[float], part: Part, sparsities: Sparsities) -> PartEstimate:
+def _part(
+    nodes: Sequence[ProfileNode], steps: Sequence[float], part: TimedPart, sparsities: Sparsities
+) -> PartEstimate:
     dense_ns = part.times_ns[0]
     sparsity = sparsity_of([nodes[index] for index in part.nodes], sparsities)
     if sparsity is None or part.handed_over or dense_ns is None:

@@ -14,7 +14,7 @@ from enginebench_controller.records import Configuration, Hint, Load, TargetSnap
 from enginebench_controller.verdicts.recommend.candidates import LAST
 from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.rates import RateFound
-from enginebench_controller.verdicts.recommend.search import CandidateTold, Fate, Outcome, SearchAnswer
+from enginebench_controller.verdicts.recommend.search import CandidateTold, Fate, SearchAnswer, SearchOutcome
 from enginebench_controller.verdicts.recommend.steps import Figures, StoredStep, output_differences, share_words
 from enginebench_controller.verdicts.words import UNKNOWN
 
@@ -73,7 +73,7 @@ class Recommendation:
     `rate` is what was found of the most requests a second, where these were sought; all else is of closed loops then.
     """
 
-    outcome: Outcome
+    outcome: SearchOutcome
     sentence: str
     goal: Goal
     target: str
@@ -107,7 +107,7 @@ class OneForAll:
     `ratios`: by target, so many times as good its own best is.
     """
 
-    outcome: Outcome
+    outcome: SearchOutcome
     sentence: str
     point: TriedPoint | None
     ratios: Mapping[str, Bounds]
@@ -119,7 +119,7 @@ class OneForAll:
 class Recommendations:
     """The answers of a search on several targets: one of each, and one configuration for all."""
 
-    outcome: Outcome
+    outcome: SearchOutcome
     sentence: str
     targets: tuple[Recommendation, ...]
     for_all: OneForAll
@@ -131,7 +131,7 @@ def recommendations(
     """What is to be said of several targets. The outcome is the least that is said of one of them or of all."""
     for_all = _one_for_all(order, spaces, found, told)
     outcomes = {*(one.outcome for one in found), told.outcome}
-    least = (Outcome.UNCONFIRMED, Outcome.NOTHING, Outcome.CANNOT_TELL, Outcome.FOUND)
+    least = (SearchOutcome.UNCONFIRMED, SearchOutcome.NOTHING, SearchOutcome.CANNOT_TELL, SearchOutcome.FOUND)
     outcome = next(one for one in least if one in outcomes)
     return Recommendations(outcome, for_all.sentence, tuple(found), for_all)
 
@@ -150,7 +150,7 @@ def _one_for_all(
         update={"targets": tuple(one.target for one in found)}
     )
     name = configuration_words(point, with_model=len({one.model for one in found[0].tried}) > 1)
-    if told.outcome is Outcome.CANNOT_TELL:
+    if told.outcome is SearchOutcome.CANNOT_TELL:
         name = f"cannot tell whether {name} holds {limits or 'up'} on all"
     worst = max(ratios, key=lambda target: ratios[target][0])
     each = ", ".join(f"{ratio[0]:.2f} × on {target}" for target, ratio in ratios.items())
@@ -290,16 +290,16 @@ def _sentence(order: RecommendOrder, found: Recommendation) -> str:
     if found.rate is not None and found.rate.rate_per_s is not None:
         best = replace(best, limit_share=found.rate.of_limit)
         figures = [f"{found.rate.rate_per_s:g} requests/s"]
-    figures += [limit_sentence(order, best, held=found.outcome is Outcome.FOUND)] if best.limit_share else []
+    figures += [limit_sentence(order, best, held=found.outcome is SearchOutcome.FOUND)] if best.limit_share else []
     if best.output_difference is not None:
         limit = "" if order.output_limit is None else f" (limit {100 * order.output_limit:g} %)"
         figures.append(f"outputs {share_words(best.output_difference)} off those of the model as given{limit}")
     told = f"{name}: {', '.join(figures)}"
-    if found.outcome is Outcome.NOTHING:
+    if found.outcome is SearchOutcome.NOTHING:
         return f"nothing meets {limits}; the nearest is {told}"
-    if found.outcome is Outcome.CANNOT_TELL:
+    if found.outcome is SearchOutcome.CANNOT_TELL:
         return f"cannot tell whether anything holds {limits}; the best that may is {told}"
-    if found.outcome is Outcome.UNCONFIRMED:
+    if found.outcome is SearchOutcome.UNCONFIRMED:
         return f"unconfirmed, as the search was broken off: {told}"
     if found.rate is not None:
         breaks = found.rate.breaks_at_per_s
@@ -325,7 +325,7 @@ def _lead(found: Recommendation, *, with_model: bool) -> str:
 def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
     if found.goal is Goal.RATE:
         yield "requests arrive at random, whether or not earlier ones are done; all other figures are of closed loops"
-    if found.outcome is Outcome.CANNOT_TELL:
+    if found.outcome is SearchOutcome.CANNOT_TELL:
         yield f"a longer --budget than {order.budget} tells more"
     if untold := [one for one in found.tried if one.fate is Fate.LIMIT_NOT_TOLD]:
         better = max((1 / one.ratio[0] for one in untold if one.ratio), default=1.0)

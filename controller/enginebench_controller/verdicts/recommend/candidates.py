@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from enginebench_controller.plan.plan import StepPurpose
-from enginebench_controller.stats.response import Axes, Response, Seen, respond
+from enginebench_controller.stats.response import Axes, ProcessSeen, Response, respond
 from enginebench_proto.agreed import student_t
 
 FRESH = 5
@@ -130,13 +130,13 @@ class Known:
     @cached_property
     def cost(self) -> Response:
         """What is known of what is to be small."""
-        return respond(self.space, [Seen(place, number, one.cost) for number, _, place, one in self.seen])
+        return respond(self.space, [ProcessSeen(place, number, one.cost) for number, _, place, one in self.seen])
 
     @cached_property
     def excess(self) -> tuple[Response, ...]:
         """And of each limited figure."""
         return tuple(
-            respond(self.space, [Seen(place, number, one.excess[limit]) for number, _, place, one in self.seen])
+            respond(self.space, [ProcessSeen(place, number, one.excess[limit]) for number, _, place, one in self.seen])
             for limit in range(self.terms.limits)
         )
 

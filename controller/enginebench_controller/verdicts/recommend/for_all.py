@@ -12,7 +12,7 @@ import numpy as np
 from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.stats.response import Axes
 from enginebench_controller.verdicts.recommend.candidates import FRESH, Known, Limits, SearchTerms, Step, StepTaken
-from enginebench_controller.verdicts.recommend.search import Outcome, SearchAnswer, answer
+from enginebench_controller.verdicts.recommend.search import SearchAnswer, SearchOutcome, answer
 
 OWN_SHARE = 0.7
 """Of the budget, for the search of each target on its own."""
@@ -34,7 +34,7 @@ class OnTarget:
 class ForAll:
     """The configuration for all, by its place on each target, with how many times as good each target's own best is."""
 
-    outcome: Outcome
+    outcome: SearchOutcome
     places: tuple[int, ...] = ()
     ratios: tuple[tuple[float, float, float], ...] = ()
 
@@ -43,19 +43,19 @@ def next_for_all(targets: Sequence[OnTarget], *, has_time: bool = True) -> Mappi
     """The next step of each target that has one, by its number, or the answer."""
     known = [_Target(one) for one in targets]
     common = [key for key in known[0].place_of if all(key in one.place_of for one in known[1:])]
-    if any(one.told.best is None or one.told.outcome is Outcome.NOTHING for one in known):
-        return ForAll(Outcome.NOTHING)
+    if any(one.told.best is None or one.told.outcome is SearchOutcome.NOTHING for one in known):
+        return ForAll(SearchOutcome.NOTHING)
     able = [key for key in common if all(one.may_hold(key) for one in known)]
     able.sort(key=lambda key: (max(one.loss(key) for one in known), common.index(key)))
     if not able:
-        return ForAll(Outcome.NOTHING)
+        return ForAll(SearchOutcome.NOTHING)
     sure = [key for key in able if all(one.is_held(key) for one in known)]
     better = able[: able.index(sure[0])] if sure else able
     open_ = [key for key in better if not all(one.is_fresh(key) for one in known)][:AT_A_TIME]
     if has_time and open_ and (steps := _steps(known, open_)):
         return steps
     chosen = sure[0] if sure else able[0]
-    outcome = Outcome.FOUND if sure else Outcome.CANNOT_TELL
+    outcome = SearchOutcome.FOUND if sure else SearchOutcome.CANNOT_TELL
     places = tuple(one.place_of[chosen] for one in known)
     return ForAll(outcome, places, tuple(one.ratio(chosen) for one in known))
 

@@ -26,7 +26,7 @@ STEP_DOWN, FAR_DOWN = 0.95, 0.9
 
 
 @dataclass(frozen=True)
-class Rival:
+class RatedCandidate:
     """A candidate, and how many inferences a second it does in a closed loop."""
 
     candidate: int
@@ -58,7 +58,7 @@ def least_rate_s(terms: RateTerms) -> float:
 
 
 def next_rate(
-    rivals: Sequence[Rival], terms: RateTerms, budget_s: float, taken: Sequence[StepTaken]
+    rivals: Sequence[RatedCandidate], terms: RateTerms, budget_s: float, taken: Sequence[StepTaken]
 ) -> Step | RateFound:
     """The next step at a rate, or what was found once there is no time for another, or none is needed.
 
@@ -95,7 +95,7 @@ def _start_s(terms: RateTerms, taken: Sequence[StepTaken]) -> float:
 class _Tries:
     """The rates that one rival was tried at: of each process there by how much it exceeded its limits."""
 
-    def __init__(self, rival: Rival, taken: Sequence[StepTaken], floor_per_s: float) -> None:
+    def __init__(self, rival: RatedCandidate, taken: Sequence[StepTaken], floor_per_s: float) -> None:
         self.rival, self.floor_per_s = rival, floor_per_s
         self.refused = any(rival.candidate in one.refused for one in taken)
         self.looks = _by_rate(rival, [one for one in taken if one.step.rounds < FRESH])
@@ -158,7 +158,7 @@ class _Tries:
         return lower if lower > max(self.floor_per_s, LEAST_SHARE * self.rival.closed_per_s) else None
 
 
-def _by_rate(rival: Rival, taken: Sequence[StepTaken]) -> Mapping[float, list[tuple[float, ...]]]:
+def _by_rate(rival: RatedCandidate, taken: Sequence[StepTaken]) -> Mapping[float, list[tuple[float, ...]]]:
     found: dict[float, list[tuple[float, ...]]] = {}
     for one in taken:
         readings = [each[rival.candidate].excess for each in one.rounds if rival.candidate in each]

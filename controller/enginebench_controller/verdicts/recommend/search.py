@@ -30,7 +30,7 @@ from enginebench_controller.verdicts.recommend.candidates import (
     StepTaken,
     interval,
 )
-from enginebench_controller.verdicts.recommend.rates import Kept, RateFound, Rival, least_rate_s, next_rate
+from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, RateFound, least_rate_s, next_rate
 
 CONFIRM_SHARE = 0.4
 """Of the budget, for the last stage."""
@@ -71,7 +71,7 @@ class CandidateTold:
     why: str = ""
 
 
-class Outcome(StrEnum):
+class SearchOutcome(StrEnum):
     """What a search comes to: one that holds its limits; one that may; none does; or it was broken off."""
 
     FOUND = "found"
@@ -84,7 +84,7 @@ class Outcome(StrEnum):
 class SearchAnswer:
     """What is to be said. `best` is the nearest where nothing holds the limits; None where none could be measured."""
 
-    outcome: Outcome
+    outcome: SearchOutcome
     best: int | None
     runner_up: int | None
     told: tuple[CandidateTold, ...]
@@ -144,7 +144,7 @@ def _at_rates(
 ) -> Step | SearchAnswer:
     """What to measure at which rate after what closed loops have `told`, or what there is to say then."""
     closed_terms, closed = _closed(terms, taken)
-    if terms.rate is None or told.best is None or told.outcome is Outcome.NOTHING:
+    if terms.rate is None or told.best is None or told.outcome is SearchOutcome.NOTHING:
         return told  # what breaks a limit one request after the other holds it at no rate
     known = Known(space, closed_terms, closed)
     rivals = [_rival(known, one) for one in dict.fromkeys([told.best, known.cheapest(known.measured)])]
@@ -153,17 +153,21 @@ def _at_rates(
     if isinstance(found, Step):
         return found
     named = _answer(space, closed_terms, closed, named=found.candidate)
-    outcome = told.outcome if told.outcome is Outcome.UNCONFIRMED else _OF_KEPT[found.kept]
+    outcome = told.outcome if told.outcome is SearchOutcome.UNCONFIRMED else _OF_KEPT[found.kept]
     return replace(named, outcome=outcome, rate=found)
 
 
-_OF_KEPT = {Kept.HELD: Outcome.FOUND, Kept.CANNOT_TELL: Outcome.CANNOT_TELL, Kept.NONE: Outcome.NOTHING}
+_OF_KEPT = {
+    Kept.HELD: SearchOutcome.FOUND,
+    Kept.CANNOT_TELL: SearchOutcome.CANNOT_TELL,
+    Kept.NONE: SearchOutcome.NOTHING,
+}
 
 
-def _rival(known: Known, place: int) -> Rival:
+def _rival(known: Known, place: int) -> RatedCandidate:
     """Of a candidate whose cost is the time that an item takes in a closed loop."""
     items_per_s = float(np.exp(-known.cost.middle[place]))
-    return Rival(place, items_per_s / float(known.space[place].get("batch", 1.0)))
+    return RatedCandidate(place, items_per_s / float(known.space[place].get("batch", 1.0)))
 
 
 def _next(space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTaken]) -> Step | SearchAnswer:
@@ -194,18 +198,20 @@ def _answer(
     known = Known(space, terms, taken)
     if not known.seen:
         told = tuple(CandidateTold(place, Fate.REFUSED, why=why) for place, why in sorted(known.refused.items()))
-        return SearchAnswer(Outcome.NOTHING, None, None, told, 0, 0, 0.0)
+        return SearchAnswer(SearchOutcome.NOTHING, None, None, told, 0, 0, 0.0)
     held = [one for one in known.measured if known.limits(one) is Limits.HELD]
     open_ = [one for one in known.measured if known.limits(one) is Limits.CANNOT_TELL]
     if held and not broken_off:
-        outcome, best = Outcome.FOUND, known.cheapest(held)
+        outcome, best = SearchOutcome.FOUND, known.cheapest(held)
     elif held or open_:
-        outcome = Outcome.UNCONFIRMED if broken_off else Outcome.CANNOT_TELL
+        outcome = SearchOutcome.UNCONFIRMED if broken_off else SearchOutcome.CANNOT_TELL
         best = known.cheapest(held) if held else known.promising()[0]
     else:
         best = known.nearest()[0]
         is_sure = len(known.telling(best)) >= FRESH or known.least_excess(best) > FAR
-        outcome = Outcome.UNCONFIRMED if broken_off else Outcome.NOTHING if is_sure else Outcome.CANNOT_TELL
+        outcome = (
+            SearchOutcome.UNCONFIRMED if broken_off else SearchOutcome.NOTHING if is_sure else SearchOutcome.CANNOT_TELL
+        )
     best = best if named is None else named
     rivals = [one for one in (known.by_cost() or known.nearest()) if one != best]
     runner_up = next((one for one in rivals if known.telling(one)), rivals[0] if rivals else None)

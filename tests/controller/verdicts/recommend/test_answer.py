@@ -13,13 +13,13 @@ from enginebench_controller.verdicts.recommend.answer import (
     recommendations,
 )
 from enginebench_controller.verdicts.recommend.for_all import ForAll
-from enginebench_controller.verdicts.recommend.search import Fate, Outcome
+from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
 from invented_recommendations import carried_out, for_two_targets, order, points
 
 
 def test_the_answer_is_a_sentence_with_the_limit_and_what_it_is_better_than() -> None:
     found = carried_out(order())
-    assert found.outcome is Outcome.FOUND
+    assert found.outcome is SearchOutcome.FOUND
     assert found.sentence.startswith("openvino, batch 4, 2 cores, ")
     assert "(limit 20 ms, held with 95 % confidence)" in found.sentence
     assert "the next best (" in found.sentence or "as good within" in found.sentence
@@ -54,14 +54,14 @@ def test_the_front_has_only_what_nothing_beats_in_both() -> None:
 
 def test_nothing_meets_it_and_the_nearest_is() -> None:
     found = carried_out(order(max_latency="p95<1ms"))
-    assert found.outcome is Outcome.NOTHING
+    assert found.outcome is SearchOutcome.NOTHING
     assert found.sentence.startswith("nothing meets p95 < 1 ms; the nearest is openvino, batch 1, 2 cores: ")
     assert "to" in found.sentence.partition("(limit 1 ms, ")[2]
 
 
 def test_broken_off_it_says_so() -> None:
     found = carried_out(order(), most_steps=1)
-    assert found.outcome is Outcome.UNCONFIRMED
+    assert found.outcome is SearchOutcome.UNCONFIRMED
     assert found.sentence.startswith("unconfirmed, as the search was broken off: ")
 
 
@@ -83,7 +83,7 @@ def test_who_failed_is_there_with_the_reason_and_wins_nothing() -> None:
 
 def test_where_all_fail_the_sentence_says_why() -> None:
     found = carried_out(order(), refused=range(len(points(order()).points)))
-    assert (found.outcome, found.best, found.command, found.gains) == (Outcome.NOTHING, None, None, ())
+    assert (found.outcome, found.best, found.command, found.gains) == (SearchOutcome.NOTHING, None, None, ())
     assert found.sentence == "nothing could be measured: failed: it crashed"
 
 
@@ -133,8 +133,8 @@ def test_of_several_targets_there_is_one_answer_each_and_one_for_all() -> None:
 def test_none_for_all_is_an_answer_that_decides_the_outcome() -> None:
     asked = order(targets=("nuc", "board"))
     each = for_two_targets(asked).targets
-    found = recommendations(asked, [points(asked)] * 2, each, ForAll(Outcome.NOTHING))
-    assert found.outcome is Outcome.NOTHING
+    found = recommendations(asked, [points(asked)] * 2, each, ForAll(SearchOutcome.NOTHING))
+    assert found.outcome is SearchOutcome.NOTHING
     assert found.sentence == "no configuration holds p95 < 20 ms on all of nuc, board"
     assert (found.for_all.point, found.for_all.plan, found.for_all.command) == (None, None, None)
 

@@ -7,7 +7,7 @@ import numpy as np
 from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.verdicts.recommend.candidates import FRESH, Reading, SearchTerms, Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll, OnTarget, next_for_all
-from enginebench_controller.verdicts.recommend.search import Outcome, next_step
+from enginebench_controller.verdicts.recommend.search import SearchOutcome, next_step
 
 POINTS = [{"engine": engine, "batch": batch} for engine in "abc" for batch in (1.0, 2.0, 4.0, 8.0)]
 TERMS = SearchTerms(300.0, limits=1, start_s=1.0)
@@ -65,7 +65,7 @@ def carried_out(targets, keys=None, limits=(LIMIT, LIMIT), refused=((), ()), ter
 
 def test_it_is_the_one_whose_worst_loss_is_least_with_the_loss_on_each() -> None:
     found, steps = carried_out((ONE, OTHER))
-    assert (found.outcome, found.places) == (Outcome.FOUND, (8, 8))
+    assert (found.outcome, found.places) == (SearchOutcome.FOUND, (8, 8))
     assert [round(ratio[0], 1) for ratio in found.ratios] == [1.5, 1.3]
     assert all(sum(8 in one.step.candidates for one in of_one) >= 1 for of_one in steps), "it was nobody's own best"
 
@@ -79,24 +79,24 @@ def test_what_is_for_all_ran_in_fresh_processes_beside_the_own_best() -> None:
 
 def test_where_all_have_the_same_best_nothing_more_is_measured() -> None:
     found, steps = carried_out((ONE, ONE))
-    assert (found.outcome, found.places) == (Outcome.FOUND, (0, 0))
+    assert (found.outcome, found.places) == (SearchOutcome.FOUND, (0, 0))
     assert steps == [[], []]
     assert all(ratio[0] == 1 for ratio in found.ratios)
 
 
 def test_a_limit_that_no_point_holds_on_all_is_an_answer() -> None:
     found, _ = carried_out((each(2, 8, 8), each(8, 2, 8)), limits=(log(4.0), log(4.0)))
-    assert (found.outcome, found.places) == (Outcome.NOTHING, ())
+    assert (found.outcome, found.places) == (SearchOutcome.NOTHING, ())
 
 
 def test_where_one_target_has_nothing_there_is_nothing_for_all() -> None:
     found, _ = carried_out((ONE, OTHER), limits=(LIMIT, log(0.5)))
-    assert found.outcome is Outcome.NOTHING
+    assert found.outcome is SearchOutcome.NOTHING
 
 
 def test_what_crashes_on_one_is_not_for_all() -> None:
     found, _ = carried_out((ONE, OTHER), refused=((), C))
-    assert found.outcome is Outcome.FOUND
+    assert found.outcome is SearchOutcome.FOUND
     assert found.places[0] not in C
 
 
@@ -111,5 +111,5 @@ def test_without_time_it_cannot_tell() -> None:
     targets = [OnTarget(POINTS, range(12), TERMS, searched(times, terms=own)) for times in (ONE, OTHER)]
     found = next_for_all(targets, has_time=False)
     assert isinstance(found, ForAll)
-    assert found.outcome in (Outcome.CANNOT_TELL, Outcome.FOUND)
-    assert found.places == (8, 8) or found.outcome is Outcome.FOUND
+    assert found.outcome in (SearchOutcome.CANNOT_TELL, SearchOutcome.FOUND)
+    assert found.places == (8, 8) or found.outcome is SearchOutcome.FOUND

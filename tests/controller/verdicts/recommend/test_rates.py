@@ -11,12 +11,12 @@ from benchmarks.recommend_synthetic import Server, found_rate
 
 from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.verdicts.recommend.candidates import FRESH, RateTerms, Reading, SearchTerms, Step, StepTaken
-from enginebench_controller.verdicts.recommend.rates import Kept, Rival, next_rate
-from enginebench_controller.verdicts.recommend.search import Outcome, answer, least_budget_s, next_step
+from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, next_rate
+from enginebench_controller.verdicts.recommend.search import SearchOutcome, answer, least_budget_s, next_step
 
 TERMS = RateTerms(start_s=1.0)
 SERVER = Server(service_s=0.010, limit_s=0.030)
-RIVALS = (Rival(0, SERVER.capacity_per_s),)
+RIVALS = (RatedCandidate(0, SERVER.capacity_per_s),)
 
 
 def carried_out(rivals=RIVALS, budget_s=150.0, servers=(SERVER,), noise=0.0):
@@ -41,12 +41,12 @@ def test_a_limit_that_is_broken_at_every_rate_is_told_so() -> None:
 
 def test_a_rival_only_has_to_show_that_it_keeps_up_more() -> None:
     slower, faster = Server(0.012, 0.030), Server(0.006, 0.030)
-    rivals = (Rival(0, SERVER.capacity_per_s), Rival(1, slower.capacity_per_s))
+    rivals = (RatedCandidate(0, SERVER.capacity_per_s), RatedCandidate(1, slower.capacity_per_s))
     found, taken = carried_out(rivals, servers=(SERVER, slower))
     assert found.candidate == 0
     assert sum(one.step.candidates == (1,) for one in taken) <= 2
 
-    rivals = (Rival(0, SERVER.capacity_per_s), Rival(1, faster.capacity_per_s))
+    rivals = (RatedCandidate(0, SERVER.capacity_per_s), RatedCandidate(1, faster.capacity_per_s))
     found, _ = carried_out(rivals, 300.0, servers=(SERVER, faster))
     assert (found.kept, found.candidate) == (Kept.HELD, 1)
     assert 0.94 * faster.most_per_s < found.rate_per_s <= faster.most_per_s
@@ -99,7 +99,7 @@ def carried_out_whole():
 
 def test_closed_loops_choose_whose_rate_is_sought_and_the_budget_is_for_both() -> None:
     found, taken = carried_out_whole()
-    assert (found.outcome, found.best) == (Outcome.FOUND, 1)
+    assert (found.outcome, found.best) == (SearchOutcome.FOUND, 1)
     assert 0.94 * SERVERS[1].most_per_s < found.rate.rate_per_s <= SERVERS[1].most_per_s
     purposes = [one.step.purpose is StepPurpose.RATE for one in taken]
     assert purposes == sorted(purposes)
@@ -108,9 +108,9 @@ def test_closed_loops_choose_whose_rate_is_sought_and_the_budget_is_for_both() -
 
 def test_broken_off_it_tells_the_rate_so_far_as_unconfirmed() -> None:
     found, taken = carried_out_whole()
-    assert answer(POINTS, SEARCH, taken[:1], broken_off=True).outcome is Outcome.UNCONFIRMED
+    assert answer(POINTS, SEARCH, taken[:1], broken_off=True).outcome is SearchOutcome.UNCONFIRMED
     late = answer(POINTS, SEARCH, taken, broken_off=True)
-    assert (late.outcome, late.rate) == (Outcome.UNCONFIRMED, found.rate)
+    assert (late.outcome, late.rate) == (SearchOutcome.UNCONFIRMED, found.rate)
 
 
 def test_the_least_budget_has_time_for_both() -> None:

@@ -20,7 +20,7 @@ from enginebench_controller.verdicts.recommend.candidates import (
     Step,
     StepTaken,
 )
-from enginebench_controller.verdicts.recommend.search import Fate, Outcome, answer, least_budget_s, next_step
+from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome, answer, least_budget_s, next_step
 
 POINTS = [
     {"engine": engine, "batch": batch, "cores": cores}
@@ -73,7 +73,7 @@ def best_within(limit):
 
 def test_the_best_that_holds_the_limit_is_found_and_confirmed_in_fresh_processes() -> None:
     taken, found = carried_out(limit=1.0)
-    assert (found.outcome, found.best) == (Outcome.FOUND, best_within(1.0))
+    assert (found.outcome, found.best) == (SearchOutcome.FOUND, best_within(1.0))
     last = [one for one in taken if one.step.purpose is StepPurpose.CONFIRM]
     assert sum(one.step.rounds for one in last if found.best in one.step.candidates) >= FRESH
     assert all(found.runner_up in one.step.candidates for one in last[:1]), "the next best is measured again, too"
@@ -95,7 +95,7 @@ def test_what_breaks_the_limit_or_is_beaten_is_told_with_its_figures() -> None:
 
 def test_nothing_meets_it_names_the_nearest_that_was_measured_again() -> None:
     taken, found = carried_out(limit=-1.5)
-    assert found.outcome is Outcome.NOTHING
+    assert found.outcome is SearchOutcome.NOTHING
     assert found.best == min(range(len(POINTS)), key=excess)
     assert any(one.step.purpose is StepPurpose.CONFIRM and found.best in one.step.candidates for one in taken)
 
@@ -103,7 +103,7 @@ def test_nothing_meets_it_names_the_nearest_that_was_measured_again() -> None:
 def test_at_the_edge_it_cannot_tell_and_does_not_say_held() -> None:
     nearest = min(range(len(POINTS)), key=excess)
     _, found = carried_out(limit=excess(nearest) + 0.001)
-    assert found.outcome is Outcome.CANNOT_TELL
+    assert found.outcome is SearchOutcome.CANNOT_TELL
     assert found.best == nearest
 
 
@@ -133,7 +133,7 @@ def test_who_is_refused_never_comes_again_and_the_reason_is_told() -> None:
 
 def test_where_all_are_refused_there_is_nothing() -> None:
     taken, found = carried_out(refused=range(len(POINTS)))
-    assert (found.outcome, found.best) == (Outcome.NOTHING, None)
+    assert (found.outcome, found.best) == (SearchOutcome.NOTHING, None)
     assert {one.why for one in found.told} == {"it crashed"}
     assert taken
 
@@ -141,7 +141,7 @@ def test_where_all_are_refused_there_is_nothing() -> None:
 def test_broken_off_it_tells_the_best_so_far_as_unconfirmed() -> None:
     taken, _ = carried_out(limit=1.0)
     found = answer(POINTS, TERMS, taken[:1], broken_off=True)
-    assert found.outcome is Outcome.UNCONFIRMED
+    assert found.outcome is SearchOutcome.UNCONFIRMED
     assert found.best is not None
 
 
@@ -151,13 +151,13 @@ def test_a_lone_point_is_only_confirmed() -> None:
     while isinstance(step, Step):
         taken.append(take(step, 2.0, begun=100 * len(taken)))
         step = next_step(POINTS[:1], TERMS, taken)
-    assert (step.outcome, step.best, step.runner_up) == (Outcome.FOUND, 0, None)
+    assert (step.outcome, step.best, step.runner_up) == (SearchOutcome.FOUND, 0, None)
 
 
 def test_the_least_budget_is_enough_for_an_answer() -> None:
     least = least_budget_s(len(POINTS), TERMS)
     _, found = carried_out(SearchTerms(least, limits=1, start_s=1.0, look_s=0.5), limit=1.0)
-    assert found.outcome in (Outcome.FOUND, Outcome.CANNOT_TELL)
+    assert found.outcome in (SearchOutcome.FOUND, SearchOutcome.CANNOT_TELL)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -184,7 +184,7 @@ def test_a_limit_that_is_held_while_the_machine_is_slower_is_held():
     taken = [StepTaken(Step(StepPurpose.CONFIRM, (0, 1), len(moods), 1.0), rounds, {}, 240.0)]
     found = answer(space, TERMS, taken)
     assert found.slow_rounds == 3
-    assert found.outcome is Outcome.FOUND
+    assert found.outcome is SearchOutcome.FOUND
     assert found.best == 0
     assert found.told[0].of_limit[0][2] < 1
 

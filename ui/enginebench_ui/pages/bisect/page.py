@@ -16,7 +16,7 @@ from enginebench_controller.runs.bisecting import gates_so_far, progress_of
 from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate
 from enginebench_controller.verdicts.bisect.decision import BisectFinding
 from enginebench_controller.verdicts.bisect.words import headline, remarks
-from enginebench_ui.pages.bisect.shapes import Wish, arguments, gate_rows, layer_rows, refusals, way, way_html
+from enginebench_ui.pages.bisect.shapes import BisectForm, arguments, gate_rows, layer_rows, refusals, way, way_html
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one
 from enginebench_ui.shared.order_fields import engine_labels, plain_names
@@ -48,7 +48,7 @@ GATE_COLUMNS = {"Why not": st.column_config.TextColumn(width="large")}
 LAYER_COLUMNS = {"Difference (ms)": _NUMBER(format="%+.3f"), "Share of it (%)": _NUMBER(format="%.0f")}
 
 
-def choose_wish() -> Wish:
+def choose_wish() -> BisectForm:
     """Let a person say which model, engine and versions; tells below each field what is wrong with it."""
     columns = st.columns([4, 3, 2, 2, 2])
     with columns[0]:
@@ -60,7 +60,7 @@ def choose_wish() -> Wish:
     worse = columns[4].text_input(
         "Worse by", key="worse", bind=BIND, placeholder="5%", help="From which difference on it counts."
     )
-    wish = Wish(model or "", engine, good, bad, worse)
+    wish = BisectForm(model or "", engine, good, bad, worse)
     wrong = refusals(wish)
     for column, name in zip(columns[1:], ("engine", "good", "bad", "worse"), strict=True):
         with column:
@@ -76,7 +76,7 @@ def _engines() -> dict[str, str]:
     return {name: name for name in (*OWN_ENGINES, *(one for one in here if "@" not in one))}
 
 
-def _choose_more(wish: Wish) -> Wish:
+def _choose_more(wish: BisectForm) -> BisectForm:
     left, right = st.columns(2)
     with left:
         metrics = {one.value: one.value for one in METRICS}
@@ -84,7 +84,7 @@ def _choose_more(wish: Wish) -> Wish:
     with right:
         help_text = "How long each gate measures at most, from 30s to 1h."
         budget = st.text_input("Budget of a gate", key="gate_budget", bind=BIND, placeholder="2m", help=help_text)
-        show_refusal(refusals(Wish(budget=budget)).get("budget"))
+        show_refusal(refusals(BisectForm(budget=budget)).get("budget"))
     return replace(wish, metric=GateMetric(metric), budget=budget)
 
 

@@ -18,7 +18,7 @@ from enginebench_ui.shared.text import Row, cells, percent
 
 
 @dataclass(frozen=True)
-class Wish:
+class BisectForm:
     """What the form holds, as it was typed."""
 
     model: str = ""
@@ -35,7 +35,7 @@ class Wish:
         return all((self.model, self.engine, self.good.strip(), self.bad.strip()))
 
 
-def refusals(wish: Wish) -> dict[str, str]:
+def refusals(wish: BisectForm) -> dict[str, str]:
     """Return what is wrong with each field, in the words of the command, by the field's name."""
     found = {}
     for name in ("worse", "budget"):
@@ -58,7 +58,7 @@ def refusals(wish: Wish) -> dict[str, str]:
     return found
 
 
-def arguments(wish: Wish) -> tuple[str, ...]:
+def arguments(wish: BisectForm) -> tuple[str, ...]:
     """Return the words behind `enginebench` that ask for what the form holds."""
     said = {
         "engine": wish.engine,

@@ -18,11 +18,11 @@ from enginebench_controller.records import LOCAL_TARGET, Search, SearchKind
 from enginebench_controller.runs.recommending import so_far
 from enginebench_controller.verdicts.recommend.answer import Recommendation, Recommendations
 from enginebench_controller.verdicts.recommend.answer import read_answer as read_stored
-from enginebench_controller.verdicts.recommend.search import Outcome
+from enginebench_controller.verdicts.recommend.search import SearchOutcome
 from enginebench_ui.pages import NEW_BENCHMARK
 from enginebench_ui.pages.recommend.shapes import (
     GOALS,
-    Wish,
+    RecommendForm,
     alternative,
     arguments,
     asked_words,
@@ -51,10 +51,10 @@ from enginebench_ui.shared.text import count_of, inert, shortened
 BIND = "query-params"
 COMMAND = "enginebench recommend model.onnx --max-latency 'p95<20ms'"
 ICONS = {
-    Outcome.FOUND: ":material/trophy:",
-    Outcome.NOTHING: ":material/block:",
-    Outcome.CANNOT_TELL: ":material/help:",
-    Outcome.UNCONFIRMED: ":material/hourglass_empty:",
+    SearchOutcome.FOUND: ":material/trophy:",
+    SearchOutcome.NOTHING: ":material/block:",
+    SearchOutcome.CANNOT_TELL: ":material/help:",
+    SearchOutcome.UNCONFIRMED: ":material/hourglass_empty:",
 }
 _NUMBER = st.column_config.NumberColumn
 _TEXT = st.column_config.TextColumn
@@ -68,7 +68,7 @@ COLUMNS = {
 }
 
 
-def choose_wish() -> Wish:
+def choose_wish() -> RecommendForm:
     """Let a person say what is sought in four fields, and more where it is unfolded; tells what is wrong with each."""
     columns = st.columns([4, 3, 3, 2])
     with columns[0]:
@@ -82,7 +82,7 @@ def choose_wish() -> Wish:
         )
     budget = columns[3].text_input("Budget", key="budget", bind=BIND, placeholder="5m", help="How long to measure.")
     models = () if model is None else (model,)
-    four = Wish(models, max_latency=limit, goal=Goal(goal), budget=budget)
+    four = RecommendForm(models, max_latency=limit, goal=Goal(goal), budget=budget)
     wrong = refusals(four)
     for column, name in ((columns[1], "max_latency"), (columns[3], "budget")):
         with column:
@@ -91,7 +91,7 @@ def choose_wish() -> Wish:
         return _choose_more(four)
 
 
-def _choose_more(four: Wish) -> Wish:
+def _choose_more(four: RecommendForm) -> RecommendForm:
     known, seen = reading.targets()
     left, right = st.columns(2)
     with left:
@@ -104,7 +104,7 @@ def _choose_more(four: Wish) -> Wish:
         versions = st.toggle("Versions made of the model (INT8, pruned …) take part", key="versions", bind=BIND)
     with right:
         memory = st.text_input("Memory limit", key="max_memory", bind=BIND, placeholder="none", help="Such as 500MB.")
-        show_refusal(refusals(Wish(max_memory=memory)).get("max_memory"))
+        show_refusal(refusals(RecommendForm(max_memory=memory)).get("max_memory"))
         leave = st.number_input("Cores to leave to others", 0, 1024, 0, key="leave_cores", bind=BIND)
         among = st.text_input(
             "Only among",
@@ -113,7 +113,7 @@ def _choose_more(four: Wish) -> Wish:
             placeholder="batch=1,4; cores=2",
             help="Narrows the search: batch, cores, streams, precision, load, hint, requests.",
         )
-        show_refusal(refusals(Wish(among=among)).get("among"))
+        show_refusal(refusals(RecommendForm(among=among)).get("among"))
     more = replace(four, target=target, engines=engines, versions=versions)
     return replace(more, max_memory=memory, leave_cores=leave, among=among)
 

@@ -35,7 +35,7 @@ GOALS: Mapping[Goal, str] = {
 
 
 @dataclass(frozen=True)
-class Wish:
+class RecommendForm:
     """What the form holds, as it was typed; the names are those of the order. `among` is "batch=1,4; cores=2"."""
 
     models: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Wish:
     versions: bool = False
 
 
-def refusals(wish: Wish) -> dict[str, str]:
+def refusals(wish: RecommendForm) -> dict[str, str]:
     """Return what is wrong with each field, in the words of the command, by the field's name."""
     typed = {"max_latency": wish.max_latency, "budget": wish.budget, "max_memory": wish.max_memory}
     found = {}
@@ -72,14 +72,14 @@ def refusals(wish: Wish) -> dict[str, str]:
     return found
 
 
-def arguments(wish: Wish) -> tuple[str, ...]:
+def arguments(wish: RecommendForm) -> tuple[str, ...]:
     """Return the words behind `enginebench` that ask for what the form holds."""
     word = "maximize" if wish.goal is Goal.RATE else "minimize"
     goal = () if wish.goal is Goal.THROUGHPUT else (f"--{word}={wish.goal}",)
     return ("recommend", *_options(wish), *goal, *positional(wish.models))
 
 
-def _options(wish: Wish) -> Iterator[str]:
+def _options(wish: RecommendForm) -> Iterator[str]:
     """With a `=`, for a value may begin like an option."""
     said = {
         "max-latency": wish.max_latency.strip(),

@@ -43,7 +43,7 @@ BY_STATE = "state"
 
 
 @dataclass(frozen=True)
-class Seen:
+class TargetSeen:
     """A target with its state, and with what it can be looked for by."""
 
     view: TargetView
@@ -70,11 +70,12 @@ class Seen:
 
 def crowd(
     views: Iterable[TargetView], answers: Mapping[str, HealthAnswer], noise: Mapping[str, Noise], own_version: str
-) -> tuple[Seen, ...]:
+) -> tuple[TargetSeen, ...]:
     """Give each target its state; `answers` are those there are, and who has not been asked is not silent."""
     now_ns = time.time_ns()
     return tuple(
-        Seen(view, _state(view, answers.get(view.name), noise.get(view.name), own_version, now_ns)) for view in views
+        TargetSeen(view, _state(view, answers.get(view.name), noise.get(view.name), own_version, now_ns))
+        for view in views
     )
 
 
@@ -90,7 +91,7 @@ def _state(view: TargetView, answer: HealthAnswer | None, noise: Noise | None, o
     return State.STALE if now_ns - view.snapshot.seen_at_unix_ns > STALE_NS else State.FINE
 
 
-def trouble(seen: Iterable[Seen]) -> str:
+def trouble(seen: Iterable[TargetSeen]) -> str:
     """Say in one line what is wrong with how many."""
     count = Counter(one.state for one in seen)
     told = [f"{count[state]:,} {state}" for state in TROUBLE if count[state]]
@@ -98,7 +99,7 @@ def trouble(seen: Iterable[Seen]) -> str:
     return f"{every}: {', '.join(told)}" if told else f"{every}, all fine"
 
 
-def groupings(seen: Iterable[Seen]) -> tuple[str, ...]:
+def groupings(seen: Iterable[TargetSeen]) -> tuple[str, ...]:
     """Return what the targets can be put together by: the state, and what some of them differ in."""
     values: dict[str, set[str]] = {}
     for one in seen:
@@ -107,12 +108,12 @@ def groupings(seen: Iterable[Seen]) -> tuple[str, ...]:
     return (BY_STATE, *(key for key, found in values.items() if key != BY_STATE and len(found) > 1))
 
 
-def map_html(seen: Sequence[Seen], by: str) -> str:
+def map_html(seen: Sequence[TargetSeen], by: str) -> str:
     """Return a tile a target, a link to it, coloured by state, in groups of what they have of `by`; names are escaped.
 
     Plain boxes: as a chart a thousand of them take a browser ten seconds.
     """
-    groups: dict[str, list[Seen]] = {}
+    groups: dict[str, list[TargetSeen]] = {}
     for one in sorted(seen, key=lambda one: (list(State).index(one.state), one.view.name)):
         groups.setdefault(one.groups.get(by, "") or UNKNOWN, []).append(one)
     states = Counter(one.state for one in seen)
@@ -126,7 +127,7 @@ def map_html(seen: Sequence[Seen], by: str) -> str:
     return f'<div class="eb-map"><ul>{legend}</ul>{parts}</div>'
 
 
-def _link(one: Seen) -> str:
+def _link(one: TargetSeen) -> str:
     told = html.escape(f"{one.view.name}: {one.state}, last seen {one.view.last_seen}")
     where = html.escape(f"?target={quote(one.view.name)}")
     return f'<a href="{where}" target="_self" title="{told}" aria-label="{told}">{_tile(one.state)}</a>'

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from enginebench_controller.records import LayerState
-from enginebench_controller.verdicts.pruning.estimate import Part, Series
+from enginebench_controller.verdicts.pruning.estimate import Series, TimedPart
 from enginebench_ui.pages.profile.shapes.layers import LayerView
 from enginebench_ui.pages.profile.shapes.results import roof_text
 from enginebench_ui.shared.charts import NEUTRAL, margins
@@ -89,7 +89,7 @@ def part_size(layer: LayerView, series: Series) -> int:
     return 0 if part is None else len(part.nodes)
 
 
-def _part_of(layer: LayerView, series: Series) -> Part | None:
+def _part_of(layer: LayerView, series: Series) -> TimedPart | None:
     names = {node.name: node.index for node in series.dense.nodes}
     wanted = {names[name] for name in layer.nodes if name in names}
     holding = [part for part in series.parts if wanted & set(part.nodes)]
