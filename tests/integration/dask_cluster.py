@@ -54,6 +54,10 @@ class DaskCluster:
         processes = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
         return [pid for pid in processes if str(self.home) in _agent_of(pid)]
 
+    def lose_scheduler(self) -> None:
+        """Kill the scheduler alone."""
+        self._processes[0].kill()
+
     def stop(self) -> None:
         """End all of it at once: what a process of Dask has started ends with it, and an agent with its worker."""
         for process in self._processes:

@@ -144,6 +144,28 @@ def test_a_command_that_ends_takes_its_tasks_with_it(
     assert [len(one["interrupted"]) for one in taken["plans"]] == ([] if number is signal.SIGINT else [1])
 
 
+def test_a_scheduler_that_is_lost_fails_what_was_under_way_in_a_sentence_and_nothing_goes_on(
+    home: Bench, model: Path, tmp_path: Path
+) -> None:
+    lost = DaskCluster(tmp_path)
+    try:
+        lost.add_workers(*FOR_MEASURING)
+        with started(
+            home, "run", model, "--engine", "fake", *ENDLESS, "--json", "--executor", lost.executor
+        ) as running:
+            worker_that_measures(home, lost)
+            lost.lose_scheduler()
+            out, err = running.communicate(timeout=120)
+        (one,) = json.loads(out)["measurements"]
+        assert (one["status"], one["failure"]["kind"]) == ("failed", "agent_lost")
+        assert "the scheduler" in one["failure"]["message"]
+        assert running.returncode == 1 and "Traceback" not in err
+        wait_until(lambda: not lost.agents(), 60)
+        assert not list((home.home / "pending").glob("*.json"))
+    finally:
+        lost.stop()
+
+
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
     cluster = DaskCluster(tmp_path_factory.mktemp("bare"))

@@ -2,7 +2,8 @@
 
 Streamlit's own page does not know it: opened at …/projects it first asks …/projects/_stcore/health, is refused, says so
 on the console, and only then asks at the root. Where pages are served elsewhere than at their own root, its makers
-write the address into the HTML; so does this. The keys of all pages stand beside it: as a component of a page they
+write the address into the HTML; so does this, and whose messages it may heed, for it then connects at once instead of
+asking twice whether somebody is there. The keys of all pages stand beside it: as a component of a page they
 would be asked for, and drawn, with each.
 """
 
@@ -19,7 +20,10 @@ from enginebench_ui.launch import HOME_HEADER, home_mark
 from enginebench_ui.shared.text import inert
 
 _HEAD = b"<head>"
-_ADDRESS = "window.__streamlit = {BACKEND_BASE_URL: location.origin, MAIN_PAGE_BASE_URL: location.origin};"
+_ADDRESS = """window.__streamlit = {
+  BACKEND_BASE_URL: location.origin, MAIN_PAGE_BASE_URL: location.origin,
+  HOST_CONFIG: {allowedOrigins: [location.origin], useExternalAuthToken: false},
+};"""
 _KEYS = Path(__file__).with_name("keys.js").read_text(encoding="utf-8")
 _SCRIPT = f"<script>{_ADDRESS}\n{_KEYS}</script>".encode()
 

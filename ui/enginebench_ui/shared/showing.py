@@ -172,9 +172,12 @@ def warn_unlike(sentences: Sequence[str], heading: str = "Not a comparison of eq
         st.warning(f"**{heading}**\n{lines}", icon=":material/balance:")
 
 
-@st.fragment
 def share_button(report: Callable[[], str], name: str) -> None:
     """Show the button that saves an HTML report; it is made once the button is pressed, which takes seconds."""
+    st.fragment(_show_share)(report, name)
+
+
+def _show_share(report: Callable[[], str], name: str) -> None:
     st.download_button(
         "Share",
         report,
