@@ -71,6 +71,14 @@ def test_a_name_from_elsewhere_is_only_text(page, pages):
     assert page.locator("h1 a, h1 img, h1 strong").count() == 0
 
 
+def test_a_page_stands_before_its_server_has_been_asked_whether_it_is_there(page, pages):
+    page.route("**/_stcore/h*", lambda _: None)  # health and host-config: never answered
+
+    page.goto(f"{pages.address}/targets")
+
+    expect(page.get_by_role("heading", name="Targets and engines")).to_be_visible()
+
+
 def test_targets_and_engines_are_drawn(page, pages):
     go(page, pages, "targets")
 
