@@ -44,7 +44,6 @@ page = st.navigation(
 )
 st.set_page_config(page_title=f"{page.title} · enginebench")
 st.logo(LOGO, size="large", icon_image=ICON)
-st.html(Path(__file__).with_name("app.css"))
 if reads := home_to_read().reads:
     places = inert(" and ".join(reads))
     st.sidebar.caption(f"Read from {places}, and not to be changed here: what is measured goes into your own store.")

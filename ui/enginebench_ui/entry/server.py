@@ -3,7 +3,7 @@
 Streamlit's own page does not know it: opened at …/projects it first asks …/projects/_stcore/health, is refused, says so
 on the console, and only then asks at the root. Where pages are served elsewhere than at their own root, its makers
 write the address into the HTML; so does this, and whose messages it may heed, for it then connects at once instead of
-asking twice whether somebody is there. The keys of all pages stand beside it: as a component of a page they
+asking twice whether somebody is there. The keys and the style of all pages stand beside it: as parts of a page they
 would be asked for, and drawn, with each.
 """
 
@@ -19,13 +19,15 @@ from enginebench_controller.home import home_to_read
 from enginebench_ui.launch import HOME_HEADER, home_mark
 from enginebench_ui.shared.text import inert
 
-_HEAD = b"<head>"
+_HEAD, _END = b"<head>", b"</body>"
 _ADDRESS = """window.__streamlit = {
   BACKEND_BASE_URL: location.origin, MAIN_PAGE_BASE_URL: location.origin,
   HOST_CONFIG: {allowedOrigins: [location.origin], useExternalAuthToken: false},
 };"""
 _KEYS = Path(__file__).with_name("keys.js").read_text(encoding="utf-8")
 _SCRIPT = f"<script>{_ADDRESS}\n{_KEYS}</script>".encode()
+# Behind the head, where Streamlit puts its own: of rules that say the same as exactly, the last one holds.
+_STYLE = f"<style>{Path(__file__).with_name('app.css').read_text(encoding='utf-8')}</style>".encode()
 
 
 class BaseAddress:
@@ -64,7 +66,7 @@ class _Page:
                 await self._finish(self._start)
 
     async def _finish(self, start: Message) -> None:
-        body = self._body.replace(_HEAD, _HEAD + _SCRIPT, 1)
+        body = self._body.replace(_HEAD, _HEAD + _SCRIPT, 1).replace(_END, _STYLE + _END, 1)
         headers = MutableHeaders(raw=list(start["headers"]))
         read = home_to_read()
         headers[HOME_HEADER] = home_mark(read.path, read.reads)
