@@ -69,7 +69,7 @@ ui: setup
 	$(BIN)/enginebench ui
 
 test: setup browser ssh-server $(PROTO_PYTHON)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not alone' --ignore tests/arm $(DURATIONS) || { [ $$? = 1 ] && \
+	$(BIN)/python -m pytest -n 4 --dist loadgroup -m 'not alone' --ignore tests/arm $(DURATIONS) || { [ $$? = 1 ] && \
 	  echo "once more, by themselves:" && $(BIN)/python -m pytest $(ONCE_MORE) -m 'not alone' --ignore tests/arm; }
 	$(BIN)/python -m pytest -m alone --ignore tests/arm $(DURATIONS)
 ifneq ($(DEEPSPARSE_PYTHON),)
