@@ -12,8 +12,8 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,11 @@ _IN_A_ZONE = "WITH TIME ZONE"
 
 
 def main() -> None:
-    """Answer the one request; without one, whoever wanted to ask has gone."""
+    """Answer the one request; without one, whoever wanted to ask has gone.
+
+    Lakes that the command line names are opened meanwhile.
+    """
+    _open_ahead(sys.argv[1:])
     if not (text := sys.stdin.read()):
         return
     request = json.loads(text)
@@ -71,6 +75,16 @@ def main() -> None:
         _print({"error": str(error)})
     except StoreError as error:
         _print({"store_error": str(error)})
+
+
+def _open_ahead(reads: Sequence[str]) -> None:
+    """What is wrong with a lake is told who asks."""
+    if not reads:
+        return
+    from enginebench_controller.store.lake.reading import open_all  # noqa: PLC0415  # seldom
+
+    with suppress(StoreError, InputError):
+        open_all(reads)
 
 
 def _run(request: dict[str, Any]) -> None:

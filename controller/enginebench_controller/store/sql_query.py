@@ -3,8 +3,8 @@
 A process, because DuckDB's own limits do not hold: `SELECT list_sum(range(1000000000))` took 20 GB and 146 seconds in
 spite of a memory limit and an interruption. A process can be refused memory, and killed; see sql_process.py.
 
-Such a process takes 0.2 seconds of processor time until it can read the first word of SQL. A page has to answer at
-once, so it keeps the next one waiting.
+Such a process takes 0.2 seconds of processor time until it can read the first word of SQL, and over a lake 0.7. A page
+has to answer at once, so it keeps the next one waiting.
 """
 
 import json
@@ -35,11 +35,11 @@ class Processes:
             waiting, self._waiting = self._waiting, None
         return waiting if waiting is not None and waiting.poll() is None else _start()
 
-    def prepare(self) -> None:
-        """Have one wait, where one is to."""
+    def prepare(self, reads: Sequence[str]) -> None:
+        """Have one wait, where one is to, with what will be read open already."""
         with self._lock:
             if self._spare and (self._waiting is None or self._waiting.poll() is not None):
-                self._waiting = _start()
+                self._waiting = _start(reads)
 
 
 ON_DEMAND = Processes(spare=False)
@@ -56,9 +56,9 @@ _SPARING = {
 }
 
 
-def _start() -> subprocess.Popen[str]:
+def _start(reads: Sequence[str] = ()) -> subprocess.Popen[str]:
     # -P: what lies in the current folder is no module of ours.
-    command = [sys.executable, "-P", "-m", "enginebench_controller.store.sql_process"]
+    command = [sys.executable, "-P", "-m", "enginebench_controller.store.sql_process", *reads]
     pipe = subprocess.PIPE
     return subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, encoding="utf-8", env=os.environ | _SPARING
@@ -131,7 +131,7 @@ class SqlStore(StoreFile):
         try:
             lines = _answer(process, json.dumps(asked), limits, self._timeout_s).splitlines()
         finally:
-            processes.prepare()
+            processes.prepare(self.reads)
         if not lines:
             raise StoreError("the process that runs queries ended without an answer; try again")
         last = json.loads(lines[-1])

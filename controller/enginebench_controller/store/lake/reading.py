@@ -67,8 +67,8 @@ class LakeStore(Store):
 
     def generation(self) -> str:
         """As of a store; lakes are looked at once a second."""
-        lakes = [opened(lake_at(one)).version for one in self.reads if one != OWN]
-        return " ".join([super().generation() if OWN in self.reads else "", *lakes])
+        versions = [one.version for one in open_all(self.reads)]
+        return " ".join([super().generation() if OWN in self.reads else "", *versions])
 
     def _reading(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         return reading_together(self.path, self.reads, self._timeout_s)
@@ -85,7 +85,7 @@ def reading_together(
     path: Path, reads: Sequence[str], timeout_s: float, confined: Mapping[str, str] | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open lakes for reading, and the file at `path` with them where `reads` says so. Raises like `reading`."""
-    lakes = [opened(lake_at(one)) for one in reads if one != OWN]
+    lakes = open_all(reads)
     with_own = OWN in reads
     with reading(path, timeout_s, confined) if with_own else _without_rows(confined) as connection:
         _show(connection, lakes, with_own=with_own)
@@ -122,6 +122,11 @@ _empty: list[duckdb.DuckDBPyConnection] = []
 _open_empty = ExitStack()
 _kept: dict[Lake, tuple[OpenLake, float, float]] = {}
 _lock = threading.Lock()
+
+
+def open_all(reads: Sequence[str]) -> list[OpenLake]:
+    """The lakes among these, opened as by `opened`."""
+    return [opened(lake_at(one)) for one in reads if one != OWN]
 
 
 def opened(lake: Lake) -> OpenLake:

@@ -1,6 +1,7 @@
 """A lake is read by the same methods as the own store, and answers the same; together with it, each thing once."""
 
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from enginebench_controller.store.lake.place import PROPERTY
 from enginebench_controller.store.lake.reading import LakeStore, forget
 from enginebench_controller.store.lake.tables import SCHEMA, TABLES
 from enginebench_controller.store.lake.writing import sync
+from enginebench_controller.store.sql_query import Processes
 from enginebench_controller.store.store import Store
+from integration.bench import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -202,3 +205,32 @@ def test_sql_answers_from_a_lake(own, other):
     asked = "SELECT id, engine, configuration->>'$.device' AS device, grounds FROM measurements ORDER BY id"
     mine, theirs = own.query(asked), other.query(asked)
     assert (theirs.columns, theirs.rows) == (mine.columns, mine.rows)
+
+
+def test_who_waits_for_the_next_query_has_opened_the_lake_and_sees_what_has_come_since(own, synced, other):
+    count, processes = "SELECT count(*) FROM benchmarks", Processes(spare=True)
+    try:
+        assert other.query(count, processes=processes).rows == ((2,),)
+        waiting = processes.take()
+        wait_until(lambda: "deltalake" in Path(f"/proc/{waiting.pid}/maps").read_text(), 30)
+        waiting.communicate("")
+
+        processes.prepare(other.reads)
+        fill(own, "b0000003")
+        sync(own.path, synced)
+        time.sleep(1)  # a lake is looked at once a second
+        assert other.query(count, processes=processes).rows == ((3,),)
+    finally:
+        processes.take().communicate("")
+
+
+def test_a_lake_that_cannot_be_opened_ahead_is_told_who_asks(other, tmp_path):
+    processes = Processes(spare=True)
+    try:
+        processes.prepare([str(tmp_path / "nothing")])
+        assert other.query("SELECT count(*) FROM benchmarks", processes=processes).rows == ((2,),)
+        nowhere = LakeStore(other.path, [str(tmp_path / "nothing")])
+        with pytest.raises(InputError, match="there is no lake at"):
+            nowhere.query("FROM benchmarks", processes=processes)
+    finally:
+        processes.take().communicate("")
