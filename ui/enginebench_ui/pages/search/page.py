@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from enginebench_controller.files.store_answers import query_csv
+from enginebench_controller.home import home_to_read
 from enginebench_controller.store.sql_query import READY, QueryLimits, QueryResult
 from enginebench_controller.store.tables import Table
 from enginebench_ui.pages.search.shapes import (
@@ -38,7 +39,7 @@ def ask(sql: str) -> QueryResult:
 
 def prepare() -> None:
     """Have the process ready that will run the first query."""
-    READY.prepare()
+    READY.prepare(home_to_read().reads)
 
 
 def known_tables() -> tuple[Table, ...]:
