@@ -173,24 +173,16 @@ def warn_unlike(sentences: Sequence[str], heading: str = "Not a comparison of eq
 
 
 def share_button(report: Callable[[], str], name: str) -> None:
-    """Show the button that saves an HTML report; it is made once the button is pressed, which takes seconds."""
-    st.fragment(_show_share)(report, name)
-
-
-def _show_share(report: Callable[[], str], name: str) -> None:
+    """Show the button that saves an HTML report; it is made once the button is pressed."""
     st.download_button(
         "Share",
         report,
         file_name=f"enginebench-{name}.html",
         mime="text/html",
         icon=":material/share:",
-        on_click=_tell_that_it_is_made,
+        on_click="ignore",
         help="Save a report that begins with the answer: one HTML file that needs no net.",
     )
-
-
-def _tell_that_it_is_made() -> None:
-    st.toast("Writing the report: the browser saves it in a moment.", icon=":material/share:")
 
 
 def benchmark_card(view: BenchmarkView) -> None:
