@@ -299,6 +299,16 @@ def test_what_was_found_is_told_with_the_sentences(
         assert told.endswith("  spec: “It works.”\n")
 
 
+@pytest.mark.parametrize(("statement", "line"), [("it stops", "  the same of: it stops\n"), ("", "")])
+def test_what_breaks_two_promises_alike_is_told_once(
+    statement: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tuple(BrokenPromise("mine", CheckPart.MODEL, "it rests", "It works.", one) for one in ("", statement))
+    monkeypatch.setattr(plugin, "check_plugin", lambda *_: PluginCheck("./mine", ("mine",), broken, ()))
+    told = Bench(tmp_path / "home").cli("plugin", "check", EXAMPLE, expect=1).stdout
+    assert told == f"mine: breaks 2 promises\n✗ model: it rests\n  spec: “It works.”\n{line}"
+
+
 @pytest.mark.slow
 def test_what_is_not_installed_or_is_interrupted_leaves_no_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

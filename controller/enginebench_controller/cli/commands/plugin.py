@@ -91,7 +91,7 @@ def _print(found: PluginCheck) -> None:
         statement = f"it is not so that {one.statement}: " if one.statement else ""
         stdout().print(plain(f"✗ {whose}{one.part}: {statement}{one.found}"), soft_wrap=True)
         stdout().print(plain(f"  spec: “{one.promise}”"), soft_wrap=True)
-        if others:
-            stdout().print(plain(f"  the same of: {'; '.join(each.statement for each in others)}"), soft_wrap=True)
+        if alike_too := [each.statement for each in others if each.statement]:
+            stdout().print(plain(f"  the same of: {'; '.join(alike_too)}"), soft_wrap=True)
     for note in found.notes:
         remark(f"note: {note}")
