@@ -10,6 +10,7 @@
 #   make docs    the pages and schemas that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
 #   make dist     wheel and source archive into dist/, with what they need (CycloneDX, constraints.txt)
+#   make environments    what all tests are run in: beside `make check`, it saves minutes
 #   make engines    engines beyond those of `make setup` (LiteRT, ncnn, tract), each in an environment of its own
 #   make test-engines    their contract tests and those of providers of ONNX Runtime, in environments of the tests
 #   make test-arm    agents on ARM boards that QEMU translates: ten minutes the first time (QUICK=1: what CI runs, half of that)
