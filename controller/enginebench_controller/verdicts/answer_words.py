@@ -350,12 +350,15 @@ def answer_remarks(members: Sequence[Rival], fit: Sequence[Rival], ground: Answe
 
 
 def medians_apart(order: Sequence[Rival], found: Ranking) -> Iterator[str]:
-    """Whose median over all samples, as tables show it, gives a ratio to the fastest that is clear of its interval."""
+    """Whose median over all samples, as tables show it, gives a ratio to the fastest that is clear of its interval.
+
+    Of those that took turns with it: only their ratios are of pairs.
+    """
     fastest = order[0].measurement.latency
     apart = []
     for member, one in zip(order[1:], found.ranks[1:], strict=True):
         own = member.measurement.latency
-        if fastest is None or own is None or one.low is None or one.high is None:
+        if not one.is_paired or fastest is None or own is None or one.low is None or one.high is None:
             continue
         ratio = own.median_ns / fastest.median_ns
         if not one.low / (1 + PRACTICAL) <= ratio <= one.high * (1 + PRACTICAL):

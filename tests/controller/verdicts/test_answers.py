@@ -269,6 +269,8 @@ def test_medians_of_tables_that_say_otherwise_are_named_beside_the_ratio():
     assert "openvino is fastest, 1.05" in answer.sentence
     (remark,) = answer.remarks
     assert remark.startswith("medians over all samples, which tables show, give ort 1.5")
+    alone = [(replace(one, interleaving_group=None), its) for one, its in (member("openvino", 4.0), (slow, blocks))]
+    assert not any("medians" in one for one in answered(*alone)[0].remarks), "these are no pairs"
 
 
 def test_what_was_disturbed_is_left_out_of_the_pairs():
