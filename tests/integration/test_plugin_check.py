@@ -227,6 +227,8 @@ def test_a_mistyped_folder_is_no_package_and_a_package_of_the_family_is_one(
         (tmp_path / name).mkdir()
     with pytest.raises(InputError, match=r"there is no folder enginebench-abacsu: did you mean enginebench-abacus\?"):
         plugin_check._requirement("enginebench-abacsu")
+    with pytest.raises(InputError, match=r"there is no folder abacus: did you mean enginebench-abacus\?"):
+        plugin_check._requirement("abacus")
     assert plugin_check._requirement("enginebench-tract") == "enginebench-tract"
 
 

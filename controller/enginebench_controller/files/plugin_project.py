@@ -23,8 +23,7 @@ def write_plugin_project(name: str, folder: Path | None = None) -> Path:
     for a folder that exists or cannot be made.
     """
     _check_name(name)
-    words = re.sub(r"[-_.]+", "-", name).lower()
-    distribution = f"enginebench-{words}"
+    distribution = distribution_of(name)
     package = distribution.replace("-", "_")
     place = folder or Path(distribution)
     if place.exists() or place.is_symlink():
@@ -35,6 +34,11 @@ def write_plugin_project(name: str, folder: Path | None = None) -> Path:
     except OSError as error:
         raise InputError(f"cannot write {place}: {error.strerror or error}") from None
     return place
+
+
+def distribution_of(name: str) -> str:
+    """What the distribution, and the folder, of an engine of this name is called."""
+    return f"enginebench-{re.sub(r'[-_.]+', '-', name).lower()}"
 
 
 def _check_name(name: str) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import InputError, ModelError
+from enginebench_controller.files.plugin_project import distribution_of
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.models.zoo import PREFIX
@@ -164,7 +165,8 @@ def _requirement(project: str) -> str:
         _check_readable(folder / "pyproject.toml")
         return str(folder.absolute())
     folders = [one.name for one in Path().iterdir() if one.is_dir()]
-    near = difflib.get_close_matches(project, folders, n=1, cutoff=MISTYPED)
+    own = distribution_of(project)  # of who names the engine, as `plugin new` was told it
+    near = [own] if own in folders else difflib.get_close_matches(project, folders, n=1, cutoff=MISTYPED)
     if os.sep in project or near:
         meant = f"did you mean {near[0]}?" if near else "name a plugin project, or a package that pip can install"
         raise InputError(f"there is no folder {project}: {meant}")
