@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.runs.plugin_check import distribution_of
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?")
 _TEMPLATES = Path(__file__).parent / "templates" / "plugin"
@@ -34,11 +35,6 @@ def write_plugin_project(name: str, folder: Path | None = None) -> Path:
     except OSError as error:
         raise InputError(f"cannot write {place}: {error.strerror or error}") from None
     return place
-
-
-def distribution_of(name: str) -> str:
-    """What the distribution, and the folder, of an engine of this name is called."""
-    return f"enginebench-{re.sub(r'[-_.]+', '-', name).lower()}"
 
 
 def _check_name(name: str) -> None:

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import InputError, ModelError
-from enginebench_controller.files.plugin_project import distribution_of
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.models.zoo import PREFIX
@@ -155,6 +154,11 @@ def _found_again(home: Home, model: str) -> str:
     if model.startswith(PREFIX) or Path(model).is_file():
         return model
     return str(home.library.main_path(home.library.resolve(model)))
+
+
+def distribution_of(name: str) -> str:
+    """What the distribution, and the folder, of an engine of this name is called."""
+    return f"enginebench-{re.sub(r'[-_.]+', '-', name).lower()}"
 
 
 def _requirement(project: str) -> str:
