@@ -17,12 +17,13 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from enginebench_controller.cli.console import UNKNOWN, make_table, plain, remark, stderr
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home
 from enginebench_controller.jobs.record import MadeKind
-from enginebench_controller.jobs.reporting import ProgressWriter
+from enginebench_controller.jobs.reporting import ProgressWriter, Uploads
 from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.expand import expected_ns as expected_of_rule
@@ -108,6 +109,8 @@ WATCHED = (
     *(("median ms", True), ("items/s", True), ("status", False)),
 )
 """The table of `--watch`: headings, and whether they stand over numbers."""
+_WIDE = 120
+"""Columns of a terminal that has room for a bar beside what is done."""
 _LINES_BESIDE = 8
 """Of a terminal: the borders and headings of that table, and the bar."""
 _STORE_WAIT_S = 0.5
@@ -121,7 +124,7 @@ class _Bar(Progress):
         self, *columns: ProgressColumn, above: Callable[[], Iterable[RenderableType]], console: Console
     ) -> None:
         self._above = above
-        super().__init__(*columns, console=console, transient=True, refresh_per_second=REDRAWS_PER_SECOND)
+        super().__init__(*columns, console=console, transient=True, expand=True, refresh_per_second=REDRAWS_PER_SECOND)
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """See `Progress`."""
@@ -133,17 +136,20 @@ class LiveReporter:
     """Draws progress. Use as a context manager; the cases are given before anything runs."""
 
     def __init__(self) -> None:
+        is_wide = stderr().width >= _WIDE
         self._progress = _Bar(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
+            # What is done comes first and whose it is last: that is cut where there is no room for both.
+            TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
+            *((BarColumn(),) if is_wide else ()),
             TaskProgressColumn(),
             TextColumn("{task.fields[done]}/{task.fields[cases]}", markup=False),
-            TimeElapsedColumn(),
+            *((TimeElapsedColumn(),) if is_wide else ()),
             TextColumn("left"),
             TimeRemainingColumn(),
             above=self.above,
             console=stderr(),
         )
+        self._uploads = Uploads()
         self._current_ns: dict[str, int] = {}
         self._task: TaskID | None = None
         self._cases = 0
@@ -176,7 +182,7 @@ class LiveReporter:
 
     def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
-        self._show(case, f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
+        self._show(case, self._uploads.words(case, sent_bytes, total_bytes))
 
     def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""
@@ -200,7 +206,7 @@ class LiveReporter:
 
     def _show(self, case: Case, doing: str) -> None:
         completed = self._finished_ns + sum(self._current_ns.values())
-        description = plain(f"{case.title}: {doing}").plain
+        description = plain(f"{doing} · {case.title}").plain
         if self._task is None:
             return
         self._progress.update(self._task, completed=completed, description=description, done=self._count)
@@ -289,6 +295,7 @@ class GateProgress:
             transient=True,
             expand=True,
         )
+        self._uploads = Uploads()
         self._task: TaskID | None = None
         self._told = 0
         self._seconds = 0.0
@@ -335,7 +342,7 @@ class GateProgress:
     def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
         if self._task is not None:
-            self._progress.update(self._task, description=f"uploading {sent_bytes / 1e6:.0f} MB")
+            self._progress.update(self._task, description=self._uploads.words(case, sent_bytes, total_bytes))
 
     def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""

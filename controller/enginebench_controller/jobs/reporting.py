@@ -9,6 +9,7 @@ from enginebench_controller.jobs.folder import JobFolder
 from enginebench_controller.jobs.record import Cell, CellState, JobProgress, Made, MadeKind
 from enginebench_controller.plan.expand import Case, Expansion, expected_ns
 from enginebench_controller.records import Failure, Status
+from enginebench_proto.agreed.durations import duration_words
 
 
 @dataclass
@@ -83,6 +84,32 @@ def _expected_s(case: Case) -> float:
     return expected_ns(case.configuration.stop) / 1e9
 
 
+class Uploads:
+    """What is told of files on their way to targets: how far each has come, and how long the rest of it takes so.
+
+    A case's files come one behind the other. `clock` is in seconds; the pace is that since a file was first told of.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last: dict[str, tuple[int, int]] = {}
+        self._first: dict[str, tuple[int, float]] = {}
+
+    def words(self, case: Case, sent_bytes: int, total_bytes: int) -> str:
+        """Say that so much of the present file of a case has arrived: "uploading 3 of 5 MB, 14 s left"."""
+        last_bytes, last_total_bytes = self._last.get(case.outcome_id, (0, 0))
+        if total_bytes != last_total_bytes or sent_bytes < last_bytes:
+            self._first[case.outcome_id] = sent_bytes, self._clock()
+        self._last[case.outcome_id] = sent_bytes, total_bytes
+        first_bytes, since_s = self._first[case.outcome_id]
+        taken_s = self._clock() - since_s
+        left = ""
+        if first_bytes < sent_bytes < total_bytes and taken_s > 0:
+            left_s = taken_s * (total_bytes - sent_bytes) / (sent_bytes - first_bytes)
+            left = f", {duration_words(max(1.0, left_s))} left"
+        return f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB{left}"
+
+
 WRITE_EVERY_S = 0.5
 """Events come many times a second; whoever reads looks once a second, and the disk is to be left to the measurement."""
 
@@ -97,6 +124,7 @@ class ProgressWriter:
         self._rest = JobProgress()
         self._benchmark_id: str | None = None
         self._pace = Pace()
+        self._uploads = Uploads()
         self._written_s = -WRITE_EVERY_S
 
     def begin(self, expansion: Expansion, benchmark_id: str | None) -> None:
@@ -154,7 +182,7 @@ class ProgressWriter:
 
     def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
-        self._run(case, f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
+        self._run(case, self._uploads.words(case, sent_bytes, total_bytes))
 
     def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""

@@ -134,6 +134,14 @@ def processor_of(host: HostFacts) -> str | None:
     return f"emulated {host.architecture}" if host.emulation else host.cpu_model
 
 
+def memory_of(host: HostFacts) -> str:
+    """ "23.5 GiB", or "256 MiB" of what has less than one; "" where it is unknown."""
+    if host.memory_bytes is None:
+        return ""
+    gib = host.memory_bytes / 2**30
+    return f"{gib:.1f} GiB" if gib >= 1 else f"{1024 * gib:.0f} MiB"
+
+
 def ranges(numbers: Iterable[int]) -> str:
     """Whole numbers as the kernel lists processors: "0-3,6"."""
     spans: list[list[int]] = []

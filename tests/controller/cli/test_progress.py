@@ -1,6 +1,7 @@
 """The table that stands above the bar: what runs, and what has finished with its numbers."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -64,6 +65,23 @@ def test_it_is_no_longer_than_the_terminal_and_outlives_damaged_results(results)
         reporter.finished(case, case.outcome_id, Status.FAILED, None)
     text = drawn(reporter)
     assert "engine-39" in text and "engine-0 " not in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 180])
+def test_what_is_done_and_the_time_left_have_room_before_whose_it_is(width, monkeypatch):
+    console = Console(width=width, file=io.StringIO(), force_terminal=True)
+    monkeypatch.setattr(progress, "stderr", lambda: console)
+    reporter = progress.LiveReporter()
+    reporter.begin(CASES, None)
+    reporter._progress.stop()
+    reporter.uploading(CASES[0], 4_000_000, 5_000_000)
+    console.file.truncate(0)
+    for one in reporter._progress.get_renderables():
+        console.print(one)
+    (line,) = re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue()).strip("\0\n").splitlines()
+    assert line.startswith("uploading 4 of 5 MB · invented")
+    assert line.rstrip().endswith("left -:--:--") and "0/40" in line
+    assert (CASES[0].title in line, "━" in line) == (width == 180, width == 180)
 
 
 def test_without_a_terminal_there_are_lines_and_it_says_so(results, capsys):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_controller.jobs.reporting import Pace
+from enginebench_controller.jobs.reporting import Pace, Uploads
 from enginebench_controller.plan.expand import Case, expected_range_ns
 from enginebench_controller.records import Configuration, EngineRef, ModelVersion, StopRule
 
@@ -71,3 +71,16 @@ def test_a_job_of_equal_steps_is_judged_by_its_share(clock):
     assert pace.seconds_left_at(0) is None
     clock.now = 30
     assert pace.seconds_left_at(0.25) == 90
+
+
+def test_an_upload_tells_how_long_its_rest_takes_at_the_pace_of_this_file(clock):
+    uploads, one = Uploads(clock), cell()
+    assert uploads.words(one, 1_000_000, 5_000_000) == "uploading 1 of 5 MB"  # one report has no pace
+    clock.now += 10
+    assert uploads.words(one, 3_000_000, 5_000_000) == "uploading 3 of 5 MB, 10 s left"
+    clock.now += 600
+    assert uploads.words(one, 3_000_000, 5_000_000) == "uploading 3 of 5 MB, 10 min left"
+    assert uploads.words(one, 5_000_000, 5_000_000) == "uploading 5 of 5 MB"
+    assert uploads.words(one, 8_000_000, 9_000_000) == "uploading 8 of 9 MB"  # its next file, most of which is there
+    clock.now += 2
+    assert uploads.words(one, 8_500_000, 9_000_000) == "uploading 8 of 9 MB, 2 s left"

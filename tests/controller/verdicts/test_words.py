@@ -3,7 +3,7 @@
 import pytest
 
 from enginebench_controller.records import Cache, CoreCluster, Failure, FailureKind, HostFacts
-from enginebench_controller.verdicts.words import caches_of, failure_sentence, kinds_of_cores, processor_of
+from enginebench_controller.verdicts.words import caches_of, failure_sentence, kinds_of_cores, memory_of, processor_of
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,6 @@ def test_kinds_of_cores_and_processors_that_are_none_in_words():
     host = HostFacts(cpu_model="Radxa", architecture="aarch64", clusters=kinds)
     assert kinds_of_cores(host) == "4 big (Cortex-A76), 2 mid (2.4 GHz) and 2 little cores"
     assert (kinds_of_cores(HostFacts()), processor_of(host), processor_of(HostFacts())) == ("", "Radxa", None)
+    memories = [memory_of(HostFacts(memory_bytes=size)) for size in (None, 256 << 20, 1 << 30, 25_200_000_000)]
+    assert memories == ["", "256 MiB", "1.0 GiB", "23.5 GiB"]
     assert processor_of(HostFacts(architecture="aarch64", emulation="by QEMU")) == "emulated aarch64"

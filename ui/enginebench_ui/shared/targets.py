@@ -17,7 +17,7 @@ from enginebench_controller.records import (
 from enginebench_controller.records.cause import cause
 from enginebench_controller.records.run import in_environment
 from enginebench_controller.targets.health import Health, HealthAnswer
-from enginebench_controller.verdicts.words import caches_of, kinds_of_cores, processor_of
+from enginebench_controller.verdicts.words import caches_of, kinds_of_cores, memory_of, processor_of
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant
 from enginebench_ui.shared.versions import format_name
@@ -209,7 +209,7 @@ def host_facts(host: HostFacts) -> tuple[tuple[str, str], ...]:
     return (
         ("Processor", _known(processor_of(host))),
         ("Cores", _cores(host)),
-        ("Memory", _memory(host)),
+        ("Memory", memory_of(host) or UNKNOWN),
         *((("Caches", caches),) if (caches := caches_of(host)) else ()),
         *((("Emulated", host.emulation),) if host.emulation else ()),
         *((("Virtual", host.virtualization),) if host.virtualization else ()),
@@ -233,14 +233,10 @@ def _overview_row(view: TargetView, answer: HealthAnswer | None, *, labelled: bo
         "Address": None if view.is_local else view.address,
         "Processor": processor_of(host),
         "Cores": host.physical_cores,
-        "Memory": _memory(host) if host.memory_bytes else None,
+        "Memory": memory_of(host) or None,
         "Engines": f"{len(view.names)} of {len(visible(snapshot.engines))}" if snapshot else None,
         "Last seen": view.last_seen,
     }
-
-
-def _memory(host: HostFacts) -> str:
-    return f"{host.memory_bytes / 2**30:.1f} GiB" if host.memory_bytes else UNKNOWN
 
 
 def _cores(host: HostFacts) -> str:

@@ -50,7 +50,7 @@ from enginebench_controller.targets.choosing import LABEL, parse_label
 from enginebench_controller.targets.client import CALL_SECONDS
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
 from enginebench_controller.targets.session import completed, open_session
-from enginebench_controller.verdicts.words import kinds_of_cores, processor_of
+from enginebench_controller.verdicts.words import kinds_of_cores, memory_of, processor_of
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 Python = Annotated[str, typer.Option(metavar="COMMAND", help="The Python to use there, 3.11 or newer.")]
@@ -434,9 +434,8 @@ def print_devices(snapshots: Collection[TargetSnapshot], *, hidden: bool) -> Non
 
 def _machine(seen: TargetSnapshot) -> str:
     host = seen.host
-    memory = f"{host.memory_bytes / 2**30:.1f} GiB" if host.memory_bytes else ""
     cores = f"{host.physical_cores} cores" if host.physical_cores else ""
-    known = (processor_of(host), kinds_of_cores(host) or cores, memory, host.virtualization, host.emulation)
+    known = (processor_of(host), kinds_of_cores(host) or cores, memory_of(host), host.virtualization, host.emulation)
     return f"{seen.target}: {', '.join(filter(None, known)) or UNKNOWN}"
 
 

@@ -23,6 +23,7 @@ from enginebench_controller.verdicts.bisect.decision import (
 from enginebench_controller.verdicts.gate.results import GateResult, LayerShare
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.stored import gate_of
+from enginebench_controller.verdicts.words import memory_of
 
 
 @dataclass(frozen=True)
@@ -256,12 +257,11 @@ def _machine(home: Home, benchmark: Benchmark) -> dict[str, str]:
     if not snapshots:
         return {}
     host = snapshots[0].host
-    memory = f"{host.memory_bytes / 2**30:.0f} GiB" if host.memory_bytes else ""
     cores = f"{host.physical_cores} cores" if host.physical_cores else ""
     told = {
         "processor": ", ".join(filter(None, (host.cpu_model, cores))),
         "instruction sets": " ".join(host.isa),
-        "memory": memory,
+        "memory": memory_of(host),
         "system": " ".join(filter(None, (host.os, host.kernel, host.architecture))),
         "Python": host.python_version,
         "enginebench": host.agent_version,
