@@ -141,7 +141,7 @@ def _command(host: str, port: int) -> list[str]:
     # Against pages elsewhere that point a name of theirs at this machine (DNS rebinding).
     allowed = [("server.allowedHosts", name) for name in (host, "localhost")]
     arguments = [f"--{name}={value}" for name, value in (*options.items(), *allowed)]
-    return [sys.executable, "-m", "streamlit", "run", str(APP), *arguments]
+    return [sys.executable, "-P", "-m", "streamlit", "run", str(APP), *arguments]
 
 
 @contextmanager

@@ -162,7 +162,10 @@ def make_venv(python: Path, folder: Path) -> Path:
     """Make a virtual environment at `folder` and return its interpreter. Raises `SetupError`."""
     tell(f"making a virtual environment with {python}")
     own_pip = [] if REACHING_PIP is None else ["--without-pip"]
-    _run([str(python), "-m", "venv", *own_pip, str(folder)], "the virtual environment cannot be made; nothing was kept")
+    _run(
+        [str(python), "-P", "-m", "venv", *own_pip, str(folder)],
+        "the virtual environment cannot be made; nothing was kept",
+    )
     return folder / "bin" / "python"
 
 
@@ -173,7 +176,7 @@ def _reaching_pip() -> tuple[str, ...] | None:
     except importlib.metadata.PackageNotFoundError:
         return None
     found = re.match(r"(\d+)\.(\d+)", version)
-    return (sys.executable, "-m", "pip") if found and (int(found[1]), int(found[2])) >= (22, 3) else None
+    return (sys.executable, "-P", "-m", "pip") if found and (int(found[1]), int(found[2])) >= (22, 3) else None
 
 
 REACHING_PIP = _reaching_pip()
@@ -215,7 +218,7 @@ def reinstall(python: Path, name: str, scratch: Path) -> None:
 
 
 def _pip(python: Path, arguments: list[str], failure: str) -> None:
-    pip = [str(python), "-m", "pip"] if REACHING_PIP is None else [*REACHING_PIP, "--python", str(python)]
+    pip = [str(python), "-P", "-m", "pip"] if REACHING_PIP is None else [*REACHING_PIP, "--python", str(python)]
     _run([*pip, "install", "--disable-pip-version-check", "--no-input", *arguments], failure)
 
 
@@ -257,7 +260,7 @@ def _checkout(distribution: importlib.metadata.Distribution) -> Path | None:
 
 
 def _build(source: Path, folder: Path) -> Path:
-    pip = [sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--wheel-dir"]
+    pip = [sys.executable, "-P", "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--wheel-dir"]
     done = subprocess.run([*pip, str(folder), str(source)], capture_output=True, text=True, check=False)
     made = sorted(folder.glob(f"{DISTRIBUTION}-*.whl"))
     if done.returncode != 0 or not made:

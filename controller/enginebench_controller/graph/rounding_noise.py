@@ -99,7 +99,7 @@ def rounding_noise(order: NoiseOrder, time_limit_s: float = TIME_LIMIT_S) -> tup
     size = Path(order.path).stat().st_size
     if size > MOST_MODEL_BYTES:
         raise ModelError(f"the model has {size >> 20} MiB, and noise is looked for in models up to 1024 MiB")
-    command = [sys.executable, "-m", "enginebench_controller.graph.rounding_noise"]
+    command = [sys.executable, "-P", "-m", "enginebench_controller.graph.rounding_noise"]
     try:
         ended = subprocess.run(
             command, input=json.dumps(asdict(order)), capture_output=True, text=True, timeout=time_limit_s, check=False

@@ -170,7 +170,7 @@ def _document(plan: Plan | None) -> dict[str, Any] | None:
 def _start(folder: JobFolder, home: Home, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     with folder.log_file.open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "enginebench_controller", *arguments],
+            [sys.executable, "-P", "-m", "enginebench_controller", *arguments],
             cwd=folder.path,
             env=_variables(folder, home),
             stdin=subprocess.DEVNULL,

@@ -354,7 +354,7 @@ async def _environment(
 ) -> tuple[int | None, str]:
     """What `enginebench-agent environment` leaves with, and says."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "enginebench_agent", "environment", *words),
+        *(sys.executable, "-P", "-m", "enginebench_agent", "environment", *words),
         *("--data-dir", str(home.agent_data)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

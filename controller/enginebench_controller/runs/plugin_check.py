@@ -450,7 +450,7 @@ async def _test_contract(python: Path, engine: str, folder: Path) -> tuple[int |
     variables = {name: value for name, value in os.environ.items() if name not in _PYTHON_VARIABLES}
     with said.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
-            *(str(python), "-m", "enginebench_plugins.testing", engine, str(report)),
+            *(str(python), "-P", "-m", "enginebench_plugins.testing", engine, str(report)),
             cwd=folder,
             env=variables | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             stdin=asyncio.subprocess.DEVNULL,

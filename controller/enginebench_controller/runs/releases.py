@@ -103,7 +103,8 @@ def _wheels(package: str, folder: Path) -> Iterable[tuple[Version, Path]]:
 
 def _on_index(package: str, *, with_previews: bool) -> Mapping[Version, str]:
     """What pip can install here, by the index that it is set up with."""
-    command = [sys.executable, "-m", "pip", "index", "versions", package, "--disable-pip-version-check", "--no-input"]
+    pip = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    command = [*pip, "index", "versions", package]
     command += ["--pre"] if with_previews else []
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)

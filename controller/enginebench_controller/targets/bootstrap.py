@@ -45,7 +45,7 @@ def given_wheel(path: Path) -> Wheel:
 
 def own_wheel(folder: Path) -> Wheel:
     """Pack the enginebench that is installed here into a wheel below `folder`. Raises `EnginebenchError`."""
-    command = [sys.executable, "-m", "enginebench_agent", "wheel", str(folder)]
+    command = [sys.executable, "-P", "-m", "enginebench_agent", "wheel", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise EnginebenchError(last_line(done.stderr).removeprefix("enginebench-agent: "))
@@ -147,8 +147,9 @@ class AgentInstallation:
         if self._remote.succeeds("test", "-e", f"{self._version_folder}/installed"):
             return DONE_ALREADY
         venv = f"{self._version_folder}/venv"
-        self._remote.run(self._wish.python, "-m", "venv", "--clear", venv, to="make a virtual environment")
-        pip = (f"{venv}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
+        self._remote.run(self._wish.python, "-P", "-m", "venv", "--clear", venv, to="make a virtual environment")
+        python = f"{venv}/bin/python"
+        pip = (python, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
         self._run_pip(*pip, f"{self._version_folder}/{self._wheel.name}", to="install enginebench")
         self._upgrade_environments()
         self._remote.run("touch", f"{self._version_folder}/installed", to="note that it is installed")

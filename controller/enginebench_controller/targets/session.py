@@ -101,7 +101,7 @@ async def _start(
 ) -> asyncio.subprocess.Process:
     # The agent leaves when its standard input closes, so that it never outlives a killed controller.
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "enginebench_agent", "serve", "--port", "0", "--exit-with-stdin"),
+        *(sys.executable, "-P", "-m", "enginebench_agent", "serve", "--port", "0", "--exit-with-stdin"),
         *("--data-dir", str(data_dir), "--plain-text"),
         *_logging_as_here(),
         *options,

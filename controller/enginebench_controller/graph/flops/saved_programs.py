@@ -62,7 +62,7 @@ def count_program(path: Path, kind: str, inputs: Sequence[InputTensor], *, trust
 
 
 def _run(path: Path, order: Mapping[str, object]) -> dict[str, Any]:
-    command = [sys.executable, "-m", "enginebench_controller.graph.flops.saved_programs"]
+    command = [sys.executable, "-P", "-m", "enginebench_controller.graph.flops.saved_programs"]
     try:
         done = subprocess.run(
             command, input=json.dumps(order), capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False

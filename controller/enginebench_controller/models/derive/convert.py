@@ -103,7 +103,7 @@ def _open_dims(shape: GivenShape) -> list[int]:
 
 def _export(version: ModelVersion, order: Mapping[str, Any], time_limit_s: float) -> None:
     """Have the IR written by a child, whose crash or endless loop then is its own. Raises `ModelError`."""
-    command = [sys.executable, "-m", "enginebench_controller.models.derive.ir_export"]
+    command = [sys.executable, "-P", "-m", "enginebench_controller.models.derive.ir_export"]
     try:
         done = subprocess.run(
             command, input=json.dumps(order), capture_output=True, text=True, timeout=time_limit_s, check=False

@@ -183,8 +183,9 @@ def _environment(converter: Converter, environments: Path, tell: Callable[[str],
         make_private_folder(environments)
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=environments))
         try:
-            _install([sys.executable, "-m", "venv", "--copies", str(draft)], converter)
-            pip = [str(draft / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            _install([sys.executable, "-P", "-m", "venv", "--copies", str(draft)], converter)
+            python = str(draft / "bin" / "python")
+            pip = [python, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             _install([*pip, *converter.requirements], converter)
             draft.rename(place)
         finally:
