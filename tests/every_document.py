@@ -45,7 +45,7 @@ from enginebench_controller.records import (
     Target,
 )
 from enginebench_controller.runs.calibrating import EngineCalibration
-from enginebench_controller.runs.plugin_check import BrokenPromise, CheckPart, PluginCheck
+from enginebench_controller.runs.plugin_check import BrokenPromise, CheckPart, LookedAt, PluginCheck
 from enginebench_controller.runs.resuming import TakenUp, Waiting
 from enginebench_controller.store.store import Store
 from enginebench_controller.targets import finding
@@ -200,8 +200,11 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         profiles, "run_profiles", _soon([invented_profiles.profile(), invented_profiles.profile_of_failure()])
     )
+    looked_at = (LookedAt("mine", 40, {"it runs one item at a time": 2}, "zoo:squeezenet", has_profile=True),)
     broken = BrokenPromise("mine", CheckPart.CONTRACT, "it is not so that it works", "It works.")
-    patch.setattr(plugin, "check_plugin", lambda *_: PluginCheck("./mine", ("mine",), (broken,), ("a note",)))
+    patch.setattr(
+        plugin, "check_plugin", lambda *_: PluginCheck("./mine", ("mine",), (broken,), ("a note",), looked_at)
+    )
     patch.setattr(targets, "_snapshots", _soon([invented.snapshot()]))
     patch.setattr(targets, "ask_health", lambda *_: ANSWERS)
     patch.setattr(reserving, "reserve", _soon({"nuc": replace(RESERVATION, is_yours=True)}))

@@ -48,7 +48,11 @@ T = TypeVar("T", int, str)
 
 @dataclass(frozen=True)
 class Readback(Generic[T]):
-    """A value read back from the engine after compiling, with how it was obtained."""
+    """A value read back from the engine after compiling, with how it was obtained.
+
+    `Source` is `ENGINE_API` where the engine itself tells it, `OBSERVED` where it was seen at work, and `ASSUMED` where
+    it follows from how the engine is made and nobody asked it.
+    """
 
     value: T
     source: Source
@@ -58,6 +62,9 @@ class Readback(Generic[T]):
 class Effective:
     """What the engine really uses. None means unknown; the worker then observes what it can (threads).
 
+    `precision` is what most of the time is computed in: "f32", "f16", "bf16", "int8", or "mixed". `provider` is what
+    runs the model within the engine, by the engine's own name ("CPUExecutionProvider"), `isa` its widest instruction
+    set.
     `prepared` tells what was done to the model before the engine took it, each a short phrase without an engine's name:
     "5 weights made by Constant nodes kept as weights".
     """
@@ -192,7 +199,7 @@ class Settings:
     """How to compile: one configuration, already checked against `EngineInfo` and `Device`.
 
     The worker has confined the process to `cores` physical cores before the engine was imported; an engine keeps to
-    them.
+    them, with all threads that work for it, those of its processes too: `requests` divide them or take turns.
     `requests` is the number that will be in flight at once (1 when synchronous).
     """
 
@@ -213,7 +220,8 @@ class LayerProfile:
     """One executed layer over all profiled inferences, weights and what runs within another layer's time left out.
 
     No two layers of a profile have the same `name`. A node that became part of another layer is named by that one
-    alone, or is a layer that is `OPTIMIZED_AWAY`; `precision` is empty where the engine tells none.
+    alone, or is a layer that is `OPTIMIZED_AWAY`; `precision` is the engine's own word for its element type ("f32",
+    "FP16", "i8"), empty where it tells none, and `output_shapes` are as the engine lays them out.
     `time_ns` has one entry an inference, summed over the layer's calls within it; it is empty unless the layer was
     executed. `source_nodes` are the nodes or tensors of the model as given that the engine names as its origin.
     `inputs` and `outputs` name the tensors it reads and writes in the graph that the engine runs, as far as it tells:

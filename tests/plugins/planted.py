@@ -214,6 +214,28 @@ class FirstItemRepeated(SoundRequest):
         return {name: np.repeat(array[:1], len(array), axis=0) for name, array in super().infer(inputs).items()}
 
 
+class EqualItemsOnce(SoundRequest):
+    """Computes items of a batch that are equal once; the outputs are right."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        items = [b"".join(item.tobytes() for item in one) for one in zip(*inputs.values(), strict=True)]
+        kept = [items.index(one) for one in dict.fromkeys(items)]
+        outputs = super().infer({name: array[kept] for name, array in inputs.items()})
+        places = [kept.index(items.index(one)) for one in items]
+        return {name: array[places] for name, array in outputs.items()}
+
+
+class LastOfOddLost(SoundRequest):
+    """Loses the last item of an odd batch of several."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        outputs = super().infer(inputs)
+        for array in outputs.values():
+            if len(array) % 2 and len(array) > 1:
+                array[-1] = 0
+        return outputs
+
+
 class OutputMissing(SoundRequest):
     """Only one of the outputs."""
 
@@ -401,6 +423,29 @@ class SettingsIgnored(SoundEngine):
 
     def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
         return super().compile(model, source, spec.Settings())
+
+
+class OneChoiceBroken(SoundEngine):
+    """Offers a choice that raises; the other works."""
+
+    def info(self) -> spec.EngineInfo:
+        option = spec.OptionSpec("engine", str, "which of its engines runs", choices=("new", "classic"))
+        return replace(super().info(), options=(option,))
+
+    def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
+        if settings.options.get("engine") == "classic":
+            raise RuntimeError("layers[0].outputBlobs.empty()")
+        return super().compile(model, source, replace(settings, options={}))
+
+
+class ShapesTaken(SoundRequest):
+    """Takes an input of any shape."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        try:
+            return super().infer(inputs)
+        except Exception:
+            return {name: np.zeros((1, 1), np.float32) for name in self.evaluator.output_names}
 
 
 class Little(SoundEngine):

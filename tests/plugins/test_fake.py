@@ -43,6 +43,9 @@ class TestFake(EngineContract):
             inputs["image"][...] = 0
             self.assert_same(request.infer(inputs), before)  # it knows inputs again, so that its time is known, too
 
+    def test_each_choice_of_an_option_works_or_is_refused(self) -> None:
+        """Faults are among what its options choose: see those below."""
+
     def test_it_is_hidden(self, engine: spec.Engine) -> None:
         assert engine.hidden
 

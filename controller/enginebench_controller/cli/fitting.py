@@ -13,7 +13,7 @@ SAID_ONCE = ("threads", "hint", "precision", "environment", "device", "load", "s
 
 DETAILS = (
     *("threads", "hint", "p99 ms", "spread", "p95 ms", "serial", "best at", "p", "command", "format", "added"),
-    *("matched", "kernel", "Σ layers ÷", "profiled ÷", "matched %", "zeros imposed", "rerun of", "started", "since"),
+    *("matched", "kernel", "Σ means ÷", "profiled ÷", "matched %", "zeros imposed", "rerun of", "started", "since"),
     *("weight bytes", "activation bytes", "non-zero", "parameters", "first inference s", "s per image", "precisions"),
     *("bound by", "FLOPs", "state", "created", "precision", "environment", "device", "load", "streams"),
 )

@@ -14,6 +14,7 @@ import shutil
 import signal
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -45,7 +46,7 @@ from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_sess
 from enginebench_controller.runs.gate import Unwatched, added_environments, install
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
 from enginebench_controller.targets.session import TargetSession, only_command, open_session
-from enginebench_controller.verdicts.doubts import beyond_the_ceiling, slower_when_fresh, too_many_cores
+from enginebench_controller.verdicts.doubts import beyond_the_ceiling, computed_ahead, slower_when_fresh, too_many_cores
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_proto.agreed.durable import make_private_folder
 
@@ -114,6 +115,20 @@ class BrokenPromise:
 
 
 @dataclass(frozen=True)
+class LookedAt:
+    """What an engine was held against: so many statements of the contract, and how many were left out for which reason.
+
+    `model` is the one that came to numbers, "" where none did.
+    """
+
+    engine: str
+    statements: int
+    left_out: Mapping[str, int]
+    model: str
+    has_profile: bool
+
+
+@dataclass(frozen=True)
 class PluginCheck:
     """What a check came to. `engines` are those that the plugin brings; `notes` say what could not be looked at."""
 
@@ -121,6 +136,7 @@ class PluginCheck:
     engines: tuple[str, ...]
     broken: tuple[BrokenPromise, ...]
     notes: tuple[str, ...]
+    looked_at: tuple[LookedAt, ...] = ()
 
 
 Tell = Callable[[str], None]
@@ -208,7 +224,7 @@ async def _listed(home: Home, name: str, target: str, tell: Tell, models: Sequen
         check = _Check(passing, session, None, tell, models)
         for engine in found:
             await check.carry_out(engine)
-    return PluginCheck(name, tuple(map(_label, found)), tuple(check.broken), tuple(check.notes))
+    return check.result(name, tuple(map(_label, found)))
 
 
 @contextlib.asynccontextmanager
@@ -246,7 +262,7 @@ async def examine(home: Home, project: str, tell: Tell, models: Sequence[str] = 
             check.breaks("", CheckPart.DISCOVERY, "the distribution brings no engine", "hook")
         for engine in theirs:
             await check.carry_out(engine)
-    return PluginCheck(project, tuple(one.name for one in theirs), tuple(check.broken), tuple(check.notes))
+    return check.result(project, tuple(one.name for one in theirs))
 
 
 def _is_brought_by_others(engine: ListedEngine) -> bool:
@@ -261,7 +277,12 @@ class _Check:
     ) -> None:
         self.broken: list[BrokenPromise] = []
         self.notes: list[str] = []
+        self._looked_at: list[LookedAt] = []
         self._home, self._session, self._python, self._tell, self._models = home, session, python, tell, models
+
+    def result(self, project: str, engines: tuple[str, ...]) -> PluginCheck:
+        """All that was found."""
+        return PluginCheck(project, engines, tuple(self.broken), tuple(self.notes), tuple(self._looked_at))
 
     def breaks(self, engine: str, part: CheckPart, found: str, promise: str) -> None:
         """Note a broken promise by its name."""
@@ -272,18 +293,23 @@ class _Check:
         if not isinstance(engine, AvailableEngine):
             self._unavailable(engine)
             return
+        statements: int = 0
+        left_out: Mapping[str, int] = {}
         if self._python is None:
             self.notes.append(
                 f"{engine.name}: its contract is tested where it is installed: `enginebench plugin check PROJECT` there"
             )
         else:
             self._tell(f"{engine.name}: the contract")
-            await self._contract(engine, self._python)
+            statements, left_out = await self._contract(engine, self._python)
         self._tell(f"{engine.name}: a model beside {REFERENCE}")
         plan = await self._model(engine)
+        model = plan.models[0] if plan is not None else ""
+        has_profile = False
         if plan is not None and engine.profiling:
             self._tell(f"{engine.name}: a profile")
-            await self._profile(engine, plan)
+            has_profile = await self._profile(engine, plan)
+        self._looked_at.append(LookedAt(engine.name, statements, left_out, model, has_profile))
 
     def _unavailable(self, engine: ListedEngine) -> None:
         assert isinstance(engine, UnavailableEngine)  # noqa: S101  # the other kind of what is listed
@@ -292,7 +318,8 @@ class _Check:
         promise = "name" if is_name_to_blame else "usable" if says_why_itself else "alive"
         self.breaks(engine.name, CheckPart.DISCOVERY, engine.reason, promise)
 
-    async def _contract(self, engine: AvailableEngine, python: Path) -> None:
+    async def _contract(self, engine: AvailableEngine, python: Path) -> tuple[int, Mapping[str, int]]:
+        """Test the statements; returns how many, and why how many others were left out."""
         with tempfile.TemporaryDirectory(dir=self._home.path, ignore_cleanup_errors=True) as folder:
             ended, said = await _test_contract(python, engine.name, Path(folder))
             lines = _lines(Path(folder) / _REPORT)
@@ -305,6 +332,8 @@ class _Check:
             where = f"in “{lines[-1]['statement']}”" if lines else "before the first statement"
             how = "did not end" if ended is None else f"ended with exit code {ended}"
             self.breaks(engine.name, CheckPart.CONTRACT, f"its process {how} {where}: {said}", "alive")
+        left_out = Counter(one["why"] for one in lines if one.get("outcome") == "skipped")
+        return sum(one.get("outcome") in ("passed", "failed") for one in lines), left_out
 
     async def _model(self, engine: AvailableEngine) -> Plan | None:
         """Measure the first model that it takes; returns its plan."""
@@ -364,7 +393,8 @@ class _Check:
         self.breaks(engine.name, part, f"{what}{failure.message}", promise)
         return True
 
-    async def _profile(self, engine: AvailableEngine, measured: Plan) -> None:
+    async def _profile(self, engine: AvailableEngine, measured: Plan) -> bool:
+        """Look at layers; returns whether there were any."""
         plan = _plan(measured.models[0], (_label(engine),), [1])
         binder = Binder(self._home, plan)
         await in_thread(binder.resolve, list(plan.models))
@@ -375,11 +405,12 @@ class _Check:
             if found.failure is not None:
                 if not self._failed(engine, CheckPart.PROFILE, "", found.failure, "layers"):
                     self.notes.append(f"{engine.name}: no profile, as {found.failure.message}")
-                return
+                return False
             if not (sentence := _too_quick(found)):
-                return
+                return True
         if sentence:
             self.breaks(engine.name, CheckPart.PROFILE, sentence, "latency")
+        return True
 
 
 def _label(engine: ListedEngine | EngineRef) -> str:
@@ -414,7 +445,7 @@ def _findings(
     check = check_outputs(measurements, models).get(mine.id)
     if check is not None and check.problem:
         yield "outputs", check.problem
-    for sentence in (beyond_the_ceiling(mine), slower_when_fresh(mine)):
+    for sentence in (beyond_the_ceiling(mine), slower_when_fresh(mine), computed_ahead(mine)):
         if sentence:
             yield "anew", sentence
     if sentence := too_many_cores(mine):

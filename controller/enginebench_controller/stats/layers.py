@@ -24,8 +24,9 @@ from enginebench_controller.stats.intervals import (
 )
 from enginebench_proto.agreed import student_t
 
-_ALIKE = 0.1
+_ALIKE = 0.02
 """Means and medians of a quiet pass lie within this of each other."""
+_FEWEST_FOR_QUARTILES = 4
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,26 @@ def layers_to_latency(profile: Profile) -> float | None:
 
     Below 1 there is time outside layers, above 1 layers overlap.
     """
-    times = [layer.time_ns for layer in profile.layers if mean_ns(layer) is not None]
-    if not times:
+    sums = _sums_ns(profile)
+    return None if sums is None else ratio(float(np.median(sums)), profile.unprofiled_latency_ns)
+
+
+def unevenness(profile: Profile) -> float | None:
+    """How far apart the middle half of the inferences of a pass lie, by the sums of their layers' times ÷ the median.
+
+    None without layers, for fewer than four inferences, and where an engine tells means.
+    """
+    sums = _sums_ns(profile)
+    if sums is None or sums.size < _FEWEST_FOR_QUARTILES:
         return None
-    return ratio(float(np.median(np.sum(times, axis=0))), profile.unprofiled_latency_ns)
+    low, middle, high = np.quantile(sums, (0.25, 0.5, 0.75))
+    return ratio(float(high - low), float(middle))
+
+
+def _sums_ns(profile: Profile) -> NDArray[np.float64] | None:
+    """Of each inference the sum of its layers' times, in nanoseconds: shape (inferences,)."""
+    times = [layer.time_ns for layer in profile.layers if mean_ns(layer) is not None]
+    return np.sum(np.asarray(times, dtype=np.float64), axis=0) if times else None
 
 
 def layers_to_latency_words(profile: Profile) -> str | None:

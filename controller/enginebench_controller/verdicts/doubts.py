@@ -11,6 +11,7 @@ from enginebench_controller.records import (
     Block,
     CeilingBasis,
     DisturbanceKind,
+    Load,
     Measurement,
     Process,
 )
@@ -51,6 +52,7 @@ def doubts(measurement: Measurement) -> tuple[str, ...]:
         _emulated(measurement),
         beyond_the_ceiling(measurement),
         slower_when_fresh(measurement),
+        computed_ahead(measurement),
         too_many_cores(measurement),
         *_never_steady(measurement),
         *_drifted(measurement),
@@ -67,7 +69,7 @@ def marks(measurement: Measurement) -> tuple[Mark, ...]:
     """Return what stands beside the status: numbers that cannot be, and those of a machine that did other things."""
     if measurement.latency is None:
         return ()
-    impossible = beyond_the_ceiling(measurement) or slower_when_fresh(measurement)
+    impossible = beyond_the_ceiling(measurement) or slower_when_fresh(measurement) or computed_ahead(measurement)
     share = summarize_evidence(_going_on(measurement)).disturbed_share or 0.0
     disturbed = share > MOSTLY_DISTURBED and not _measured_again(measurement)
     disturbed = disturbed or _had_no_quiet_time(measurement)
@@ -143,6 +145,36 @@ def _fresh_and_seen_ns(process: Process) -> tuple[float, float] | None:
     if found is None or not found.fresh_ns or not found.seen_ns:
         return None
     return min(found.fresh_ns), median(found.seen_ns)
+
+
+def computed_ahead(measurement: Measurement) -> str | None:
+    """Return a sentence where most inferences are several times as quick as their mean, and as any that is never seen.
+
+    Others then did their work: what the load repeats can be foretold, and what is never seen cannot. A machine that
+    became slower after the steady state leaves its mean at its median. It has to be so in most processes.
+    """
+    found = [(one, *times) for one in measurement.processes if (times := _mean_and_fresh_ns(measurement, one))]
+    ahead = [
+        (process.median_ns, mean)
+        for process, mean, fresh in found
+        if process.median_ns and all(_is_slower(time, process.median_ns) for time in (mean, fresh))
+    ]
+    if 2 * len(ahead) <= len(found):
+        return None
+    middle, mean = (median(side) for side in zip(*ahead, strict=True))
+    return (
+        f"impossible: half of the inferences take {middle / 1e6:.3g} ms at most, and {mean / 1e6:.3g} ms on average, "
+        "as long as one whose input was never seen: some may be computed ahead, while others are waited for"
+    )
+
+
+def _mean_and_fresh_ns(measurement: Measurement, process: Process) -> tuple[float, float] | None:
+    afterwards, iterations, took_ns = process.afterwards, process.iterations, process.steady_state_ns
+    if afterwards is None or not afterwards.fresh_ns or not iterations or not took_ns:
+        return None
+    if measurement.configuration.load is not Load.SYNC:
+        return None
+    return took_ns / iterations, min(afterwards.fresh_ns)
 
 
 def too_many_cores(measurement: Measurement) -> str | None:

@@ -8,6 +8,7 @@ statement that fails is tried once more, since some of them look at times. `engi
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ class Report:
                 break
         outcome = "failed" if failed else "skipped" if any(one.skipped for one in reports) else "passed"
         why = {} if failed is None else {"why": _why(failed), "promise": getattr(item.function, "promise", "")}
+        why |= {"why": _reason(reports)} if outcome == "skipped" else {}
         self.add(statement=statement, outcome=outcome, **why)
         return True
 
@@ -57,6 +59,12 @@ def _words(name: str) -> str:
     """The sentence that a test's name is, with its case in brackets."""
     said, bracket, case = name.removeprefix("test_").partition("[")
     return said.replace("_", " ") + (f" ({case.rstrip(']')})" if bracket else "")
+
+
+def _reason(reports: Sequence[pytest.TestReport]) -> str:
+    """Why a statement was skipped, as it says."""
+    (told, *_) = (one.longrepr for one in reports if one.skipped)
+    return str(told[-1] if isinstance(told, tuple) else told).removeprefix("Skipped: ")
 
 
 def _why(report: pytest.TestReport) -> str:

@@ -12,6 +12,7 @@ inputs, several threads, profiles, and profiles that are means.
 
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 
 from enginebench_plugins import spec
 from enginebench_plugins.testing import contract_models
+from enginebench_plugins.testing.contract_models import Arrays
 from enginebench_plugins.testing.in_flight import Results, copied, run_rotating
 from enginebench_plugins.testing.profiles import ProfileContract
 from enginebench_plugins.testing.use import UseContract
@@ -27,6 +29,10 @@ from enginebench_plugins.testing.workbench import REFUSED, Workbench, batches, p
 TIMES_ALIKE = 6
 """Who remembers outputs may begin with those that are asked for often."""
 MUCH = 100.0
+EQUAL_ITEMS = 0.6
+"""Of the time of a batch whose items differ: four that are computed as one take a quarter."""
+SPENT_HERE = 0.2
+"""Of the wall clock, on a busy machine too; less is spent on another device, or in another process."""
 LONGEST_NAME = 100
 """Of a version and a device: an agent lists no more characters."""
 OPTION_TYPES = (bool, int, float, str)
@@ -43,7 +49,7 @@ class ComputingContract(Workbench):
     def test_it_tells_its_version_and_what_it_can_do(self, engine: spec.Engine) -> None:
         info = engine.info()
         assert 1 <= len(info.version) <= LONGEST_NAME, f"the version has {len(info.version)} characters"
-        assert info.version == info.version.strip()
+        assert info.version == info.version.strip() and info.version.isprintable(), f"the version is {info.version!r}"
         assert info.reads
         assert info.formats <= set(spec.ModelFormat)
         assert spec.Load.SYNC in info.loads
@@ -78,6 +84,29 @@ class ComputingContract(Workbench):
             assert option.help
             assert all(type(choice) is option.type for choice in option.choices)
             assert not any(word in option.name.lower() for word in FILE_WORDS), option.name
+
+    @promise(REFUSED)
+    def test_each_choice_of_an_option_works_or_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
+        model, batch = self.classifier(tmp_path), min(batches(engine))
+        inputs = model.inputs_for(batch, seed=9)
+        for option, choice in _choices(engine):
+            options = {**self.options, option.name: choice}
+            settings = self.settings(batch=batch, options=options, profiling=option.profile_only)
+            try:
+                with self.compiled(engine, model.source(batch), settings) as compiled:
+                    if option.profile_only:
+                        compiled.profile([inputs], 1)
+                        continue
+                    request = compiled.create_request()
+                    outputs = request.infer(inputs)
+                    found = {name: np.shape(array) for name, array in outputs.items()}
+                    request.close()
+            except spec.UnsupportedSettingsError:
+                continue
+            except Exception as error:
+                pytest.fail(f"{option.name}={choice} is offered and raises {type(error).__name__}: {error}")
+            expected = {name: array.shape for name, array in model.reference(inputs).items()}
+            assert found == expected, f"{option.name}={choice} gives outputs of {found}, and the model's are {expected}"
 
     @promise("Every device has a name of its own, a full name, precisions and resources, the last in small letters.")
     def test_its_devices_have_unique_names_and_say_what_they_occupy(self, engine: spec.Engine) -> None:
@@ -212,6 +241,24 @@ class ComputingContract(Workbench):
             straight, turned = self.infer(engine, model, batch, inputs, turned_inputs)
             self.assert_same(turned, {name: array[order] for name, array in straight.items()})
 
+    @promise("every item of a batch is computed, equal ones too")
+    def test_equal_items_of_a_batch_take_as_long_as_others(self, engine: spec.Engine, tmp_path: Path) -> None:
+        model, batch = self.heavy(tmp_path), max(batches(engine))
+        if batch == 1:
+            pytest.skip("it runs one item at a time")
+        if model.format not in engine.info().reads:
+            pytest.skip(f"it reads no {model.format}")
+        different = model.inputs_for(batch, seed=11)
+        equal = {name: np.ascontiguousarray(np.repeat(array[:1], batch, axis=0)) for name, array in different.items()}
+        with self.requests(engine, model, batch) as (request,):
+            pairs = [(_cost(request, equal), _cost(request, different)) for _ in range(TIMES_ALIKE)]
+        # The quickest of several, and processor time where it is spent here: other work delays single ones.
+        equal_ns, other_ns = (np.min(times, axis=0) for times in zip(*pairs, strict=True))
+        looked_at = [0, 1] if other_ns[1] > SPENT_HERE * other_ns[0] else [0]
+        assert any(equal_ns[one] >= EQUAL_ITEMS * other_ns[one] for one in looked_at), (
+            f"{batch} equal items take {equal_ns[0] / 1e6:.3g} ms, and as many others {other_ns[0] / 1e6:.3g} ms"
+        )
+
     @promise("the arrays are not to be changed")
     def test_inputs_are_left_as_they_were(self, engine: spec.Engine, tmp_path: Path) -> None:
         model, batch = self.classifier(tmp_path), max(batches(engine))
@@ -240,6 +287,18 @@ class ComputingContract(Workbench):
             self.assert_same(request.infer(inputs), model.reference(inputs))
             request.close()
 
+    @promise("one of another shape raises")
+    def test_an_input_of_another_shape_is_an_error(self, engine: spec.Engine, tmp_path: Path) -> None:
+        model, batch = self.classifier(tmp_path), min(batches(engine))
+        good = model.inputs_for(batch, seed=1)
+        with self.requests(engine, model, batch) as (request,):
+            try:
+                request.infer(_too_narrow(good))
+            except Exception:
+                self.assert_same(request.infer(good), model.reference(good))
+                return
+        pytest.fail(_taken(good))
+
     # Several requests.
 
     @promise("Make a request that can be in flight together with the others.")
@@ -264,17 +323,14 @@ class ComputingContract(Workbench):
 
     @promise("`on_done(outputs, None)` or `on_done(None, error)` follows, on any thread")
     def test_an_error_of_a_started_inference_arrives_through_on_done(self, engine: spec.Engine, tmp_path: Path) -> None:
+        _skip_unless_async(engine)
         model, batch = self.classifier(tmp_path), min(batches(engine))
         good = model.inputs_for(batch, seed=1)
-        wrong = {name: np.ascontiguousarray(array[:, :-1]) for name, array in good.items()}
         results = Results(expected=1)
         with self.requests(engine, model, batch) as (request,):
-            request.start(wrong, lambda outputs, error: results.add(0, outputs, error))
+            request.start(_too_narrow(good), lambda outputs, error: results.add(0, outputs, error))
             results.wait()
-            (name, array), *_ = good.items()
-            assert isinstance(results.errors[0], Exception), (
-                f"{name} of shape {wrong[name].shape} was taken where {array.shape} was compiled, without an error"
-            )
+            assert isinstance(results.errors[0], Exception), _taken(good)
             assert results.outputs[0] is None
             self.assert_same(request.infer(good), model.reference(good))
 
@@ -363,6 +419,31 @@ class InferenceContract(UseContract, ComputingContract):
 
 class EngineContract(ProfileContract, InferenceContract):
     """Subclass as `TestSomething` and set `plugin`; the other attributes have defaults that most engines meet."""
+
+
+def _choices(engine: spec.Engine) -> Iterator[tuple[spec.OptionSpec, spec.OptionValue]]:
+    """Each value of each option that has so few that it can list them."""
+    for option in engine.info().options:
+        values: tuple[spec.OptionValue, ...] = (False, True) if option.type is bool else ()
+        for choice in option.choices or values:
+            yield option, choice
+
+
+def _cost(request: spec.InferRequest, inputs: Arrays) -> tuple[int, int]:
+    """Wall clock and processor time of an inference, in nanoseconds."""
+    begin_ns, begin_cpu_ns = time.perf_counter_ns(), time.process_time_ns()
+    request.infer(inputs)
+    return time.perf_counter_ns() - begin_ns, time.process_time_ns() - begin_cpu_ns
+
+
+def _too_narrow(inputs: Arrays) -> Arrays:
+    return {name: np.ascontiguousarray(array[:, :-1]) for name, array in inputs.items()}
+
+
+def _taken(good: Arrays) -> str:
+    (name, array), *_ = good.items()
+    wrong = _too_narrow(good)[name].shape
+    return f"{name} of shape {wrong} was taken where {array.shape} was compiled, without an error"
 
 
 def _skip_unless_async(engine: spec.Engine) -> None:

@@ -24,6 +24,7 @@ CLASSES = 10
 VOCABULARY = 50
 TOKENS = 6
 HIDDEN = 8
+ROWS, WIDTH, _LAYERS = 64, 512, 6
 
 Arrays = dict[str, Any]
 
@@ -119,12 +120,13 @@ def fused(folder: Path) -> ContractModel:
     nodes, outputs = [], {}
     for after, (beside, attributes, shape) in _FUSED.items():
         name = f"after_{after.lower()}"
+        output = _AS_EXPORTED.get(after, name)
         weights.append(_weight(random, f"{name}_weight", (HIDDEN, HIDDEN)))
         nodes += [
             helper.make_node("MatMul", ["row", f"{name}_weight"], [f"{name}_sum"], f"{name}_matmul"),
-            helper.make_node(after, [f"{name}_sum", *beside], [name], f"{name}_node", **attributes),
+            helper.make_node(after, [f"{name}_sum", *beside], [output], f"{name}_node", **attributes),
         ]
-        outputs[name] = (None, *shape)
+        outputs[output] = (None, *shape)
     return _save(folder / "fused.onnx", nodes, weights, (spec.TensorSpec("row", "float32", (None, HIDDEN)),), outputs)
 
 
@@ -139,6 +141,28 @@ _FUSED: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any], tuple[int, ...]]]
     "Reshape": (("halves",), {}, (HIDDEN // 2, 2)),
 }
 """By operator: its further inputs, its attributes, and the sizes of an item of its output."""
+
+_AS_EXPORTED: Mapping[str, str] = {
+    "Sigmoid": "495",
+    "Tanh": "/head/Tanh_output_0",
+    "Add": "Add:0",
+    "Mul": "onnx::Mul_12",
+}
+"""Names of outputs by operator, as exporters of PyTorch and TensorFlow give them: no identifier among them."""
+
+
+def heavy(folder: Path) -> ContractModel:
+    """Linear layers over float32 rows, 200 million operations an item, so that its time is that of computing them."""
+    random = np.random.default_rng(4)
+    weights, nodes, last = [], [], "rows"
+    for layer in range(_LAYERS):
+        weights.append(_weight(random, f"weight_{layer}", (WIDTH, WIDTH)))
+        nodes += [
+            helper.make_node("MatMul", [last, f"weight_{layer}"], [f"sum_{layer}"], f"matmul_{layer}"),
+            helper.make_node("Relu", [f"sum_{layer}"], [last := f"out_{layer}"], f"relu_{layer}"),
+        ]
+    inputs = (spec.TensorSpec("rows", "float32", (None, ROWS, WIDTH)),)
+    return _save(folder / "heavy.onnx", nodes, weights, inputs, {last: (None, ROWS, WIDTH)})
 
 
 def with_external_data(model: ContractModel, folder: Path) -> ContractModel:

@@ -52,7 +52,8 @@ def run_rotating(requests: Sequence[spec.InferRequest], inputs: Sequence[Arrays]
     for index, request in enumerate(requests):
         start(request, index)
     results.wait()
-    assert not any(results.errors.values()), results.errors
+    for error in filter(None, results.errors.values()):
+        raise AssertionError(f"with {len(requests)} in flight, one raised {type(error).__name__}: {error}")
     return [results.outputs[index] for index in range(len(inputs))]  # type: ignore[misc]
 
 

@@ -18,8 +18,8 @@ from enginebench_plugins.testing.in_flight import copied
 
 Statement = TypeVar("Statement", bound=Callable[..., None])
 
-SEVERAL = (1, 4)
-"""The batches that an engine is held against which runs any."""
+SEVERAL = (1, 3, 4)
+"""The batches that an engine is held against which runs any: even and odd, as halves of a batch are lost, too."""
 
 REFUSED = (
     "Raises `UnsupportedSettingsError` for a setting this engine cannot honour; a setting is never ignored silently."
@@ -95,6 +95,10 @@ class Workbench:
     def fused(self, folder: Path) -> ContractModel:
         """A model whose outputs stand behind what engines fuse."""
         return contract_models.fused(folder)
+
+    def heavy(self, folder: Path) -> ContractModel:
+        """A model with an open batch that takes long enough to be timed."""
+        return contract_models.heavy(folder)
 
     def models(self, engine: spec.Engine, folder: Path) -> tuple[ContractModel, ...]:
         """All whose inputs this engine takes."""

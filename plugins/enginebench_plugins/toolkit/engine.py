@@ -35,6 +35,13 @@ def processor_name(root: Path = ROOT) -> str:
     return processor.processor_name(root) or platform.machine()
 
 
+def refuse_other_shapes(inputs: spec.Tensors, compiled: Sequence[spec.TensorSpec]) -> None:
+    """Raise `ValueError` for an array of another shape than was compiled, for an engine that would take it."""
+    for one in compiled:
+        if (shape := tuple(inputs[one.name].shape)) != one.shape:
+            raise ValueError(f"{one.name} has the shape {shape}, and the model is compiled for {one.shape}")
+
+
 @dataclass(frozen=True)
 class Inferences:
     """So many inferences, one after the other, rotating through `inputs`, with `between` called after each."""

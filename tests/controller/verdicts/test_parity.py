@@ -351,6 +351,26 @@ def test_single_inferences_that_were_held_up_are_no_memory():
     assert doubts(probed(([], []))) == ()
 
 
+def test_inferences_that_others_do_the_work_of_are_impossible():
+    def of(median_ns, mean_ns, seen=11_000, fresh=2_900):
+        process = replace(
+            probed(([seen] * 7, [fresh] * 7)).processes[0],
+            **{"median_ns": median_ns, "iterations": 100, "steady_state_ns": 100 * mean_ns},
+        )
+        return replace(quiet(), processes=(process,))
+
+    in_fours = of(50_000, 2_900_000)
+    assert doubts(in_fours) == (
+        "impossible: half of the inferences take 0.05 ms at most, and 2.9 ms on average, as long as one whose input "
+        "was never seen: some may be computed ahead, while others are waited for",
+    )
+    assert marks(in_fours) == (Mark.IMPOSSIBLE,)
+    sound = of(2_900_000, 2_950_000, seen=2_900)
+    slower_since = of(900_000, 910_000, seen=3_000, fresh=2_900)
+    stalls = of(900_000, 2_900_000, seen=900, fresh=910)
+    assert not any(doubts(one) for one in (sound, slower_since, stalls))
+
+
 def test_a_measurement_that_was_mostly_disturbed_says_so_beside_its_status():
     blocks = [replace(one, duration_ns=100, disturbances=()) for one in invented.measured("m1").blocks[:10]]
     noisy = [replace(one, disturbances=(invented.STEAL,)) if place < 6 else one for place, one in enumerate(blocks)]

@@ -1,5 +1,6 @@
 """`enginebench plugin …`: for those who bring an engine of their own."""
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,7 @@ from enginebench_controller.errors import ExitCode
 from enginebench_controller.files.documents import head
 from enginebench_controller.files.plugin_project import write_plugin_project
 from enginebench_controller.home import default_home
-from enginebench_controller.runs.plugin_check import MODELS, BrokenPromise, PluginCheck, check_plugin
+from enginebench_controller.runs.plugin_check import MODELS, BrokenPromise, LookedAt, PluginCheck, check_plugin
 
 group = typer.Typer(no_args_is_help=True, help="For those who bring an engine of their own.")
 
@@ -88,10 +89,20 @@ def _print(found: PluginCheck) -> None:
         alike.setdefault((one.engine, one.found), []).append(one)
     for one, *others in alike.values():
         whose = f"{one.engine}, " if len(found.engines) > 1 else ""
-        statement = f"it is not so that {one.statement}: " if one.statement else ""
-        stdout().print(plain(f"✗ {whose}{one.part}: {statement}{one.found}"), soft_wrap=True)
+        statement = f" (“{one.statement}”)" if one.statement else ""
+        stdout().print(plain(f"✗ {whose}{one.part}: {one.found}{statement}"), soft_wrap=True)
         stdout().print(plain(f"  spec: “{one.promise}”"), soft_wrap=True)
         if alike_too := [each.statement for each in others if each.statement]:
             stdout().print(plain(f"  the same of: {'; '.join(alike_too)}"), soft_wrap=True)
+    for seen in found.looked_at:
+        remark(f"{seen.engine}: {_looked_at(seen)}")
     for note in found.notes:
         remark(f"note: {note}")
+
+
+def _looked_at(seen: LookedAt) -> str:
+    parts = [f"{seen.statements} statements of the contract"] if seen.statements else []
+    parts += [seen.model] if seen.model else []
+    parts += ["a profile"] if seen.has_profile else []
+    left_out = ", ".join(f"{count} as {why}" for why, count in Counter(seen.left_out).most_common())
+    return f"held against {', '.join(parts) or 'nothing'}" + (f"; left out: {left_out}" if left_out else "")

@@ -37,6 +37,8 @@ from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.layers import TypeTime
 from enginebench_controller.store.naming import shortest
+from enginebench_controller.verdicts.layers.advice import DEFAULT
+from enginebench_controller.verdicts.layers.advisor import uneven_words
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.soundness import soundness
 from enginebench_controller.verdicts.words import failure_sentence
@@ -45,7 +47,7 @@ ID_LENGTH = 12
 _LISTED = [
     *[("id", False), ("name", False), ("created", False), ("target", False), ("model", False), ("engine", False)],
     *[("precision", False), ("batch", True), ("cores", True), ("zeros imposed", True), ("median ms", True)],
-    *[("profiled ÷", True), ("Σ layers ÷", True), ("matched %", True), ("status", False)],
+    *[("profiled ÷", True), ("Σ means ÷", True), ("matched %", True), ("status", False)],
 ]
 _LAYERS = [
     *[("#", True), ("layer", False), ("type", False), ("kernel", False), ("precision", False), ("mean ms", True)],
@@ -72,6 +74,8 @@ def print_summary(profile: Profile) -> None:
         remark(f"  layers are not matched to source nodes: {profile.unmatched_reason}")
     if profile.effective.prepared:
         remark(f"  {profile.effective.preparation}")
+    if (found := figures.unevenness(profile)) is not None and found > DEFAULT.uneven:
+        remark(f"  {uneven_words(found)}: profile again when it is quiet")
 
 
 def print_types(profile: Profile) -> None:

@@ -25,6 +25,7 @@ class Thresholds:
     `trustworthy_coverage`: time led back to source nodes below this is to be read with care.
     `distortion`: profiled ÷ unprofiled latency beyond this.
     `sum_off`: Σ layers ÷ latency further than this from 1.
+    `uneven`: the middle half of the inferences of a pass lies further apart than this share of their median.
     `worthwhile_pruning`: the speed-up from which on imposed sparsity is worth a word.
     `slower`: how much slower a layer of the second profile has to be.
     `layers_named`: so many layers a piece of advice names at most, slowest first.
@@ -39,6 +40,7 @@ class Thresholds:
     trustworthy_coverage: float = 0.95
     distortion: float = 1.2
     sum_off: float = 0.1
+    uneven: float = 0.25
     worthwhile_pruning: float = 1.2
     slower: float = LAYERS_PRACTICAL
     layers_named: int = 50

@@ -11,7 +11,7 @@ from enginebench_controller.models.library import INT8_PREFIX
 from enginebench_controller.plan.int8 import beside_int8
 from enginebench_controller.plan.plan import run_command
 from enginebench_controller.records import ModelVersion, Peak, PeakKind, Profile
-from enginebench_controller.stats.layers import layers_to_latency, profiled_to_unprofiled, ratio
+from enginebench_controller.stats.layers import layers_to_latency, profiled_to_unprofiled, ratio, unevenness
 from enginebench_controller.verdicts.layers.advice import DEFAULT, Advice, AdvisedProfile, Severity, Thresholds, percent
 from enginebench_controller.verdicts.parity import requested_is_not_effective
 from enginebench_controller.verdicts.pruning.prospects import PruningOutcome, prospects_of
@@ -85,6 +85,27 @@ def sum_is_off(subject: AdvisedProfile) -> Iterator[Advice]:
         f"the layers' times add up to {found:.2f} times the latency without counters: {why}",
         "do not read a layer's time as its part of the latency",
         {"layers_to_latency": found},
+    )
+
+
+def uneven(subject: AdvisedProfile) -> Iterator[Advice]:
+    """The inferences of the pass took unlike times, so that something else decided over them."""
+    found = unevenness(subject.profile)
+    if found is not None and found > subject.thresholds.uneven:
+        yield _warning(
+            subject,
+            "uneven",
+            uneven_words(found),
+            "profile again when the machine is quiet; shares suffer less than times",
+            {"unevenness": found},
+        )
+
+
+def uneven_words(found: float) -> str:
+    """That the inferences of a pass differ by so much."""
+    return (
+        f"the middle half of the inferences of this pass differs by {percent(found)} of their median, as where a "
+        "machine does other things meanwhile"
     )
 
 
@@ -354,6 +375,7 @@ RULES: tuple[Rule, ...] = (
     other_settings,
     distorted,
     sum_is_off,
+    uneven,
     low_coverage,
     int8_unused,
     float_in_int8,

@@ -181,7 +181,7 @@ _FIGURES: dict[str, Callable[[Profile], str]] = {
     "median latency without counters": _latency,
     "profiled ÷ unprofiled latency": lambda one: number(figures.profiled_to_unprofiled(one)),
     "Σ layers": _layers,
-    "Σ layers ÷ latency": lambda one: number(figures.layers_to_latency(one)),
+    "Σ layers ÷ latency": lambda one: figures.layers_to_latency_words(one) or UNKNOWN,
     "time matched to source nodes": _matched,
     "FLOPs of an inference": _work,
     "parameters": _parameters,

@@ -182,6 +182,17 @@ def test_sums_that_are_off(latency_ms, expected):
     assert bool(found) is expected
 
 
+def test_inferences_that_took_unlike_times():
+    def of(*times_ms):
+        times_ns = tuple(1_000_000 * one for one in times_ms)
+        return plain(layers=tuple(replace(one, time_ns=times_ns) for one in EVEN))
+
+    (found,) = only("uneven", of(10, 10, 20, 20, 30, 30))
+    assert found.evidence == {"unevenness": pytest.approx(0.75)} and "differs by 75" in found.sentence
+    assert not only("uneven", of(10, 10, 11, 10, 10, 99)), "single ones that were held up"
+    assert not only("uneven", of(10, 99, 10)), "too few"
+
+
 @pytest.mark.parametrize(
     ("profiled_ms", "reason"), [(72, "machine was slower without"), (100, "time outside of layers")]
 )
