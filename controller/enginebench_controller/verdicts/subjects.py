@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Benchmark, Measurement, Profile
+from enginebench_controller.store.naming import shortest
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.answers import Answer, answers_across, answers_within
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, compare_profiles
@@ -22,6 +23,9 @@ from enginebench_controller.verdicts.words import first_failures
 
 KINDS = ("benchmark", "profile", "measurement")
 """In the order in which a name that means several is taken."""
+
+MOST_IDS = 4
+"""So many are named of what else a name means."""
 
 _ARTICLES = {"benchmark": "a benchmark", "profile": "a profile", "measurement": "a measurement"}
 
@@ -52,8 +56,14 @@ def find_subjects(store: Store, names: Sequence[str]) -> Subjects:
     common = [kind for kind in KINDS if all(kind in kinds for kinds in found)]
     if not common:
         raise InputError(_mixed(names, found))
-    also = f"the names mean {common[1]}s, too; name those by their ids" if len(common) > 1 else ""
+    also = _also(common[1], found) if len(common) > 1 else ""
     return _read(store, common[0], names, found, also)
+
+
+def _also(kind: str, found: Sequence[Mapping[str, Sequence[str]]]) -> str:
+    ids = shortest([one for kinds in found for one in reversed(kinds[kind])])
+    more = f" and {len(ids) - MOST_IDS} more" if len(ids) > MOST_IDS else ""
+    return f"the names mean {kind}s, too: {' '.join(ids[:MOST_IDS])}{more}; name those by these ids"
 
 
 def _mixed(names: Sequence[str], found: Sequence[Mapping[str, object]]) -> str:
@@ -71,7 +81,14 @@ def _read(
         return Subjects(measurements=tuple(store.measurement(name) for name in names), also=also)
     if len(names) == 1 and len(found[0][kind]) > 1:
         return Subjects(profiles=tuple(store.profile(one) for one in reversed(found[0][kind])), also=also)
-    return Subjects(profiles=tuple(store.profile(name) for name in names), also=also)
+    profiles = (_profile(store, name, kinds[kind]) for name, kinds in zip(names, found, strict=True))
+    return Subjects(profiles=tuple(profiles), also=also)
+
+
+def _profile(store: Store, name: str, ids: Sequence[str]) -> Profile:
+    """The profile of a name; one that failed has nothing to compare, and is in nobody's way."""
+    numbered = [one for one in store.whole_profiles(ids) if one.status.has_numbers] if len(ids) > 1 else []
+    return numbered[0] if len(numbered) == 1 else store.profile(name)
 
 
 @dataclass(frozen=True)
@@ -117,7 +134,9 @@ def compare_measurements(home: Home, measurements: Sequence[Measurement], practi
     Raises `InputError` where fewer than two have numbers.
     """
     if len(measurements) < 2:
-        raise InputError("a comparison needs two measurements or more; name another one")
+        raise InputError(
+            "a comparison needs two measurements or more; name another one, as `enginebench show ID --json` has them"
+        )
     numbered = [one for one in measurements if one.latency is not None]
     if len(numbered) < 2:
         why = "a comparison needs two measurements with numbers"

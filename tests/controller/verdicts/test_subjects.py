@@ -1,5 +1,7 @@
 """What the names given to `compare` mean."""
 
+from dataclasses import replace
+
 import pytest
 
 import invented
@@ -44,7 +46,16 @@ def test_ids_names_and_starts_of_ids(store, names, wanted):
 
 def test_a_name_that_means_two_kinds_is_the_benchmark_and_that_is_said(store):
     found = find_subjects(store, ["both"])
-    assert ids(found) == ["b0000002"] and "profiles" in found.also
+    assert ids(found) == ["b0000002"]
+    assert found.also == "the names mean profiles, too: p00000; name those by these ids"
+
+
+def test_a_profile_that_failed_is_in_nobody_s_way(store):
+    failed = replace(invented_profiles.profile_of_failure(), id="p0000004", name="once")
+    store.add_profile(failed)
+    assert ids(find_subjects(store, ["once"])) == ["p0000004"]
+    store.add_profile(invented_profiles.profile("p0000005", name="once"))
+    assert ids(find_subjects(store, ["once", "p0000001"])) == ["p0000005", "p0000001"]
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,9 @@ def _advice(profiles: Sequence[Profile], peaks: Sequence[Peak]) -> Iterator[Advi
 
 def _check(profiles: Sequence[Profile]) -> None:
     if len(profiles) < 2:
-        raise InputError("a comparison needs two profiles or more; name another one")
+        raise InputError(
+            "a comparison needs two profiles or more; name another one, as `enginebench profiles list` has them"
+        )
     for one in profiles:
         if not one.layers:
             why = f": {one.failure.message}" if one.failure else ""
