@@ -39,6 +39,9 @@ def summarize_evidence(blocks: Sequence[Block]) -> EvidenceSummary:
 WORTH_A_WORD = 0.05
 """Of the machine: a block is disturbed from this share of its own cores on."""
 
+LEAST_TOLD = 0.005
+"""Of the machine: less is told as 0 %, of which nobody used most."""
+
 MOST = 0.5
 """Beyond this share of what others used, somebody used most of it."""
 

@@ -277,6 +277,8 @@ def _cause(kind: DisturbanceKind, measurement: Measurement) -> str:
     """Who or what it was, and what to do; "" where that is not known."""
     match kind:
         case DisturbanceKind.OTHER_PROCESSES if (use := disturbances.meanwhile(measurement)) is not None:
+            if use.share < disturbances.LEAST_TOLD:  # short, and over: there is nothing to close
+                return ""
             return f"{disturbances.others_used(use, disturbances.unseen(measurement))}: {disturbances.remedy(use)}"
         case DisturbanceKind.THROTTLED if (quota := _quota_cores(measurement)) is not None:
             return f"the agent's control group may use {quota:g} cores: raise its quota, or ask for fewer --cores"

@@ -192,6 +192,8 @@ def test_who_disturbed_is_named_with_what_to_do():
     (agent,) = doubts(noisy(processes=beside(("enginebench_agent.worker", 5, 30))))
     assert agent.endswith("another agent measures here: wait for it")
     assert doubts(noisy()) == ("20% of the time was disturbed (other processes)",), "by whom, nobody could tell"
+    of_nothing = doubts(noisy(processes=beside(("[kdamond.0]", 77, 0.1))))
+    assert of_nothing == doubts(noisy()), "who used 0 % has nothing to close"
 
 
 def test_the_bystanders_of_all_processes_count_together():
