@@ -225,6 +225,30 @@ class EqualItemsOnce(SoundRequest):
         return {name: array[places] for name, array in outputs.items()}
 
 
+class SharedInFlight(SoundRequest):
+    """Gives what is in flight elsewhere for the same input, and computes it where nothing is."""
+
+    results: ClassVar[dict[bytes, Arrays]] = {}
+    flying: ClassVar[list[int]] = []
+
+    def start(self, inputs: spec.Tensors, on_done: spec.OnDone) -> None:
+        self.flying.append(1)
+
+        def done(outputs: spec.Outputs | None, error: BaseException | None) -> None:
+            self.flying.pop()
+            if not self.flying:
+                self.results.clear()
+            on_done(outputs, error)
+
+        super().start(inputs, done)
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        key = b"".join(array.tobytes() for array in inputs.values())
+        if key not in self.results:
+            self.results[key] = super().infer(inputs)
+        return dict(self.results[key])
+
+
 class LastOfOddLost(SoundRequest):
     """Loses the last item of an odd batch of several."""
 

@@ -75,6 +75,7 @@ REQUESTS = [
     (planted.FirstItemRepeated, EngineContract.test_every_item_of_a_batch_is_computed_on_its_own),
     (planted.LastOfOddLost, REFERENCE),
     (planted.EqualItemsOnce, EngineContract.test_equal_items_of_a_batch_take_as_long_as_others),
+    (planted.SharedInFlight, EngineContract.test_equal_inputs_in_flight_take_as_long_as_others),
     (planted.OutputMissing, TYPES),
     (planted.InputsChanged, EngineContract.test_inputs_are_left_as_they_were),
     (planted.MemoryShared, EngineContract.test_a_second_request_leaves_the_first_ones_outputs_alone),

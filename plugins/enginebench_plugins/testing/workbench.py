@@ -18,7 +18,7 @@ from enginebench_plugins.testing.in_flight import copied
 
 Statement = TypeVar("Statement", bound=Callable[..., None])
 
-SEVERAL = (1, 3, 4)
+SEVERAL = (1, 3, 16)
 """The batches that an engine is held against which runs any: even and odd, as halves of a batch are lost, too."""
 
 REFUSED = (

@@ -1,5 +1,7 @@
 """Which two projects stand against each other, asked for or not."""
 
+from dataclasses import replace
+
 import invented
 from enginebench_controller.records.model import families
 from enginebench_ui.pages.compare.shapes.sides import choose, contender_key, facts, find, labels
@@ -29,6 +31,13 @@ def test_a_rival_of_the_same_family_of_models_goes_before_a_faster_stranger():
     assert lonely.second == OTHER
     assert lonely.first == INT8, "no other version of its model is there, so the fastest of all"
     assert choose([OTHER, INT8, ORT], FAMILIES, second=contender_key(INT8)).first == ORT
+
+
+def test_a_version_stands_against_its_original_on_the_same_engine_before_another_engine_that_runs_it():
+    elsewhere = replace(INT8, engine="onnxruntime", best_items_per_s=190.0)
+    choice = choose([ORT, elsewhere, OPENVINO, INT8], FAMILIES)
+    assert (choice.first, choice.second) == (OPENVINO, INT8)
+    assert choose([ORT, elsewhere, INT8], FAMILIES).first == elsewhere, "the original was not measured there"
 
 
 def test_where_a_is_named_b_is_the_fastest_of_its_family():

@@ -7,7 +7,7 @@ project key, and the device beside it where that is not the only one.
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2
 
 from enginebench_controller.records import LOCAL_TARGET, Measurement
@@ -49,8 +49,9 @@ def choose(
 ) -> ChosenProjects:
     """Choose A and B by their keys; what is not named, or not there, is chosen by throughput.
 
-    B is the fastest: of A's family of models where A is named, else of all. A is then the fastest rival that B has
-    in its family, else anywhere; alone in a store a project stands against itself.
+    B is the fastest: of A's family of models where A is named, else of all. A is then the model that B is a version of,
+    where B was measured, else the fastest rival that B has in its family, else anywhere; alone in a store a project
+    stands against itself.
     """
     one, other = (find(contenders, key) if key else None for key in (first, second))
     if other is None:
@@ -58,7 +59,7 @@ def choose(
         other = best([rival for rival in rivals if rival != one]) or one
     if one is None and other is not None:
         rest = [rival for rival in contenders if rival != other]
-        one = best([*_family(rest, families, other)]) or best(rest) or other
+        one = best(_originals(rest, families, other)) or best(_family(rest, families, other)) or best(rest) or other
     unknown = tuple(key for key in (first, second) if key and find(contenders, key) is None)
     return ChosenProjects(one, other, unknown)
 
@@ -97,6 +98,12 @@ def _family(contenders: Iterable[Contender], families: Mapping[str, str], one: C
     """Those of versions of one model; a version that the library has lost is a family of its own."""
     own = families.get(one.model_digest, one.model_digest)
     return (other for other in contenders if families.get(other.model_digest, other.model_digest) == own)
+
+
+def _originals(contenders: Iterable[Contender], families: Mapping[str, str], one: Contender) -> Iterable[Contender]:
+    """The model that its family comes from, on the same engine, environment, target and device."""
+    of_origin = replace(one, model_digest=families.get(one.model_digest, one.model_digest))
+    return (other for other in contenders if contender_key(other) == contender_key(of_origin))
 
 
 ID_CHARACTERS = 12
