@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented_profiles
+from enginebench_controller.cli.commands import profiles
 from enginebench_controller.cli.commands.profiles import print_layers, print_profiles, print_summary, print_types
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
 
@@ -109,3 +110,11 @@ def test_a_list_tells_zeros_imposed_from_not_asked_for(printed):
     dense = replace(PROFILE.configuration, options={"imposed_sparsity": "0"})
     rows, _ = printed(print_profiles, "Profiles", [PROFILE, replace(PROFILE, configuration=dense)])
     assert [row["zeros imposed"] for row in rows if row["id"]] == ["–", "0"]
+
+
+def test_passes_of_one_command_end_with_what_lays_them_beside_each_other(capsys):
+    passes = [invented_profiles.profile("aa000001"), invented_profiles.profile("bb000002")]
+    profiles._print([*passes, invented_profiles.profile_of_failure()], [], 1)
+    assert capsys.readouterr().err.endswith("layer beside layer: `enginebench compare aa0000 bb0000`\n")
+    profiles._print(passes[:1], [], 1)
+    assert "beside" not in capsys.readouterr().err

@@ -280,6 +280,8 @@ def _print(profiles: Sequence[Profile], peaks: Sequence[Peak], most: int) -> Non
         print_profiles("All passes", profiles)
     for one in profiles:
         remark(f"look at it again with `enginebench profiles show {one.id}`")
+    if len(layered := [one.id for one in profiles if one.layers]) > 1:
+        remark(f"layer beside layer: `enginebench compare {' '.join(shortest(layered, ID_LENGTH))}`")
 
 
 ProfileName = Annotated[
