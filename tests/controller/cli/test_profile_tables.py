@@ -115,6 +115,6 @@ def test_a_list_tells_zeros_imposed_from_not_asked_for(printed):
 def test_passes_of_one_command_end_with_what_lays_them_beside_each_other(capsys):
     passes = [invented_profiles.profile("aa000001"), invented_profiles.profile("bb000002")]
     profiles._print([*passes, invented_profiles.profile_of_failure()], [], 1)
-    assert capsys.readouterr().err.endswith("layer beside layer: `enginebench compare aa0000 bb0000`\n")
+    assert capsys.readouterr().err.endswith("layer beside layer: `enginebench compare aa000001 bb000002`\n")
     profiles._print(passes[:1], [], 1)
     assert "beside" not in capsys.readouterr().err
