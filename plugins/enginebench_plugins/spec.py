@@ -162,20 +162,21 @@ class InferRequest(ABC):
 
         `inputs` maps every input's name to a C-contiguous array of exactly the compiled shape and dtype; the arrays
         are not to be changed, and one of another shape raises. Whoever calls may write other values into the same
-        arrays for the next inference. The outputs map every output's name, as the model has
-        it, to an array whose first dimension is the batch where the model has one; the request may reuse their memory
-        for its next inference. The outputs are what the model computes of these very inputs, anew each time: nothing is
-        kept from one inference for another, neither outputs nor what leads to them, nothing is computed ahead, and
-        every item of a batch is computed, equal ones too.
-        Raises what the engine raises, and the text reaches the user; the request can be used again afterwards.
+        arrays for the next inference. The outputs map every output's name, as the model has it, to an array whose first
+        dimension is the batch where the model has one; the request may reuse their memory for its next inference.
+
+        The outputs are what the model computes of these very inputs, anew each time: nothing is kept from one inference
+        for another, neither outputs nor what leads to them, nothing is computed ahead, and every item of a batch is
+        computed, equal ones too. Raises what the engine raises, and the text reaches the user; the request can be used
+        again afterwards.
         """
 
     def start(self, inputs: Tensors, on_done: OnDone) -> None:
         """Begin an inference and return; `on_done(outputs, None)` or `on_done(None, error)` follows, on any thread.
 
         It is called once every output is whole, perhaps before this returns, and may start this request's next
-        inference. Override this where the engine has an asynchronous
-        interface of its own; this default calls `infer` on a thread that belongs to the request.
+        inference. Override this where the engine has an asynchronous interface of its own; this default calls `infer`
+        on a thread that belongs to the request.
         """
         if self._jobs is None:
             self._jobs = queue.SimpleQueue()

@@ -199,7 +199,7 @@ class Settings:
     """How to compile: one configuration, already checked against `EngineInfo` and `Device`.
 
     The worker has confined the process to `cores` physical cores before the engine was imported; an engine keeps to
-    them, with all threads that work for it, those of its processes too: `requests` divide them or take turns.
+    them, with all threads that work for it, those of its processes too: requests divide them or take turns.
     `requests` is the number that will be in flight at once (1 when synchronous).
     """
 

@@ -249,6 +249,19 @@ class SharedInFlight(SoundRequest):
         return dict(self.results[key])
 
 
+class NotWaitedFor(SoundRequest):
+    """Gives the outputs of the inference before where one takes longer than 2 ms."""
+
+    last: Arrays | None = None
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        begin_ns = perf_counter_ns()
+        outputs = super().infer(inputs)
+        is_late = perf_counter_ns() - begin_ns > 2_000_000
+        given, self.last = self.last if is_late else None, outputs
+        return outputs if given is None else given
+
+
 class LastOfOddLost(SoundRequest):
     """Loses the last item of an odd batch of several."""
 

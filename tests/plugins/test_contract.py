@@ -76,6 +76,7 @@ REQUESTS = [
     (planted.LastOfOddLost, REFERENCE),
     (planted.EqualItemsOnce, EngineContract.test_equal_items_of_a_batch_take_as_long_as_others),
     (planted.SharedInFlight, EngineContract.test_equal_inputs_in_flight_take_as_long_as_others),
+    (planted.NotWaitedFor, EngineContract.test_an_inference_that_takes_its_time_is_waited_for),
     (planted.OutputMissing, TYPES),
     (planted.InputsChanged, EngineContract.test_inputs_are_left_as_they_were),
     (planted.MemoryShared, EngineContract.test_a_second_request_leaves_the_first_ones_outputs_alone),

@@ -28,9 +28,10 @@ from enginebench_plugins.testing.workbench import REFUSED, Workbench, batches, p
 
 TIMES_ALIKE = 6
 """Who remembers outputs may begin with those that are asked for often."""
+MOST_TIMES_ALIKE = 16
 MUCH = 100.0
 EQUAL_ITEMS = 0.6
-"""Of the time of a batch whose items differ: four that are computed as one take a quarter."""
+"""Of the time of a batch whose items differ: three that are computed as one take a third."""
 IN_FLIGHT, ROUNDS = 4, 3
 SPENT_HERE = 0.2
 """Of the wall clock, on a busy machine too; less is spent on another device, or in another process."""
@@ -253,9 +254,13 @@ class ComputingContract(Workbench):
         equal = {name: np.ascontiguousarray(np.repeat(array[:1], batch, axis=0)) for name, array in different.items()}
         with self.requests(engine, model, batch) as (request,):
             _assert_alike(lambda: request.infer(equal), lambda: request.infer(different), f"{batch} equal items")
-            # What came out late, or of another, is seen where an inference takes its time.
-            self.assert_same(request.infer(equal), model.reference(equal))
-            self.assert_same(request.infer(different), model.reference(different))
+
+    @promise("Run once and return when every output lies whole in host memory.")
+    def test_an_inference_that_takes_its_time_is_waited_for(self, engine: spec.Engine, tmp_path: Path) -> None:
+        model, batch = self._timed(engine, tmp_path), min(batches(engine), key=lambda one: abs(one - IN_FLIGHT))
+        inputs = [model.inputs_for(batch, seed) for seed in (12, 13)]
+        for each, outputs in zip(inputs, self.infer(engine, model, batch, *inputs), strict=True):
+            self.assert_same(outputs, model.reference(each))
 
     @promise("nothing is kept from one inference for another")
     def test_equal_inputs_in_flight_take_as_long_as_others(self, engine: spec.Engine, tmp_path: Path) -> None:
@@ -446,14 +451,18 @@ def _choices(engine: spec.Engine) -> Iterator[tuple[spec.OptionSpec, spec.Option
 def _assert_alike(equal: Callable[[], object], others: Callable[[], object], what: str) -> None:
     """Fail where what is equal takes much less than as many others.
 
-    The quickest of several counts, and processor time where it is spent here: other work delays single ones.
+    The quickest of several counts, and processor time where it is spent here: other work delays single ones. Where that
+    is not enough there are more, as a machine may be busy for a while.
     """
-    pairs = [(_cost(equal), _cost(others)) for _ in range(TIMES_ALIKE)]
-    equal_ns, other_ns = (np.min(times, axis=0) for times in zip(*pairs, strict=True))
-    looked_at = [0, 1] if other_ns[1] > SPENT_HERE * other_ns[0] else [0]
-    assert any(equal_ns[one] >= EQUAL_ITEMS * other_ns[one] for one in looked_at), (
-        f"{what} take {equal_ns[0] / 1e6:.3g} ms, and as many others {other_ns[0] / 1e6:.3g} ms"
-    )
+    pairs: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for _ in range(MOST_TIMES_ALIKE):
+        pairs.append((_cost(equal), _cost(others)))
+        equal_ns, other_ns = (np.min(times, axis=0) for times in zip(*pairs, strict=True))
+        looked_at = [0, 1] if other_ns[1] > SPENT_HERE * other_ns[0] else [0]
+        are_alike = any(equal_ns[one] >= EQUAL_ITEMS * other_ns[one] for one in looked_at)
+        if are_alike and len(pairs) >= TIMES_ALIKE:
+            return
+    pytest.fail(f"{what} take {equal_ns[0] / 1e6:.3g} ms, and as many others {other_ns[0] / 1e6:.3g} ms")
 
 
 def _cost(work: Callable[[], object]) -> tuple[int, int]:

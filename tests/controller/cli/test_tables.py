@@ -101,7 +101,10 @@ def test_only_marks_that_are_there_are_explained(printed):
     known = Effective(threads=Readback(2, stated), precision=Readback("f32", stated))
     latency = replace(plain.latency, median_interval=None)
     _, remarks = printed(replace(plain, effective=known, latency=latency, process_spread=None))
-    assert not any(mark in remarks for mark in ("°", "±", "spread", "n<130", "assumed"))
+    assert not any(mark in remarks for mark in ("°", "±", "spread", "n<130", "assumed", "inconclusive"))
 
     _, remarks = printed(invented.measured("m1"))
     assert "° observed" in remarks and "± half" in remarks and "spread:" in remarks and "assumed" not in remarks
+
+    _, remarks = printed(replace(invented.measured("m1"), status=Status.INCONCLUSIVE))
+    assert "inconclusive: the interval is wider than was asked for" in remarks
