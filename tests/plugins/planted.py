@@ -229,6 +229,7 @@ class SharedInFlight(SoundRequest):
     """Gives what is in flight elsewhere for the same input, and computes it where nothing is."""
 
     results: ClassVar[dict[bytes, Arrays]] = {}
+    computing: ClassVar[threading.Lock] = threading.Lock()
     flying: ClassVar[list[int]] = []
 
     def start(self, inputs: spec.Tensors, on_done: spec.OnDone) -> None:
@@ -244,9 +245,10 @@ class SharedInFlight(SoundRequest):
 
     def infer(self, inputs: spec.Tensors) -> Arrays:
         key = b"".join(array.tobytes() for array in inputs.values())
-        if key not in self.results:
-            self.results[key] = super().infer(inputs)
-        return dict(self.results[key])
+        with self.computing:  # who comes second finds what the first has computed, however busy the machine
+            if key not in self.results:
+                self.results[key] = super().infer(inputs)
+            return dict(self.results[key])
 
 
 class NotWaitedFor(SoundRequest):
