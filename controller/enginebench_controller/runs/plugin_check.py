@@ -7,12 +7,10 @@ hold an engine to, and those that show on the wire only are repeated here, word 
 import asyncio
 import contextlib
 import difflib
-import json
 import os
 import re
 import shutil
 import signal
-import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -44,6 +42,7 @@ from enginebench_controller.records import (
 from enginebench_controller.records.target import ListedEngine
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
 from enginebench_controller.runs.gate import Unwatched, added_environments, install
+from enginebench_controller.runs.plugin_contract import tested_contract
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
 from enginebench_controller.targets.session import TargetSession, only_command, open_session
 from enginebench_controller.verdicts.doubts import beyond_the_ceiling, computed_ahead, slower_when_fresh, too_many_cores
@@ -55,9 +54,6 @@ FOLDER = "plugin-check"
 REFERENCE = "onnxruntime"
 MODELS = ("zoo:bert-tiny", "zoo:squeezenet")
 """Unless others are named. The engine is judged by the first that comes to numbers: not each has every operator."""
-
-STATEMENT_S = 180.0
-"""So long a statement of the contract may take."""
 
 QUICKER_WITH_COUNTERS = 0.5
 """Counters cost time: a profiled inference of less than this share of an unprofiled one is another inference."""
@@ -88,7 +84,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _OF_THE_MODEL = {FailureKind.COMPILE_FAILED, FailureKind.REFUSED}
 """Failures that may be an honest refusal of this very model."""
 _OF_US = {FailureKind.AGENT_LOST, FailureKind.INTERNAL, FailureKind.CANCELLED}
-_PYTHON_VARIABLES = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}
 
 
 class CheckPart(StrEnum):
@@ -320,9 +315,7 @@ class _Check:
 
     async def _contract(self, engine: AvailableEngine, python: Path) -> tuple[int, Mapping[str, int]]:
         """Test the statements; returns how many, and why how many others were left out."""
-        with tempfile.TemporaryDirectory(dir=self._home.path, ignore_cleanup_errors=True) as folder:
-            ended, said = await _test_contract(python, engine.name, Path(folder))
-            lines = _lines(Path(folder) / _REPORT)
+        ended, said, lines = await tested_contract(python, engine.name, self._home.path)
         self.notes += [f"{engine.name}: no contract tests, as {one['note']}" for one in lines if "note" in one]
         for one in lines:
             if one.get("outcome") == "failed":
@@ -461,51 +454,3 @@ def _too_quick(profile: Profile) -> str | None:
     if profiled is None or unprofiled is None or profiled >= QUICKER_WITH_COUNTERS * unprofiled:
         return None
     return f"profiled inferences are told to take {profiled / 1e6:.3g} ms, and others took {unprofiled / 1e6:.3g} ms"
-
-
-_REPORT = "report"
-
-
-def _lines(report: Path) -> list[dict[str, Any]]:
-    """What the contract tests have told, the last line perhaps not to its end."""
-    found = []
-    for line in report.read_text(encoding="utf-8").splitlines() if report.exists() else ():
-        with contextlib.suppress(ValueError):
-            found.append(json.loads(line))
-    return found
-
-
-async def _test_contract(python: Path, engine: str, folder: Path) -> tuple[int | None, str]:
-    """Run the contract tests; the exit code, None where a statement took too long, and the last line they said."""
-    report, said = folder / _REPORT, folder / "said"
-    variables = {name: value for name, value in os.environ.items() if name not in _PYTHON_VARIABLES}
-    with said.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            *(str(python), "-P", "-m", "enginebench_plugins.testing", engine, str(report)),
-            cwd=folder,
-            env=variables | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        await _while_it_tells(process, report)
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    has_ended = process.returncode is not None
-    code = await process.wait()
-    lines = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return (code if has_ended else None), (lines[-1] if lines else "it said nothing")
-
-
-async def _while_it_tells(process: asyncio.subprocess.Process, report: Path) -> None:
-    """Until it ends, or has told nothing new for as long as a statement may take."""
-    told = -1
-    while (now := report.stat().st_size if report.exists() else 0) != told:
-        told = now
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), STATEMENT_S)
-            return

@@ -12,7 +12,7 @@ inputs, several threads, profiles, and profiles that are means.
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,21 +20,21 @@ import pytest
 
 from enginebench_plugins import spec
 from enginebench_plugins.testing import contract_models
-from enginebench_plugins.testing.contract_models import Arrays, ContractModel
+from enginebench_plugins.testing.contract_models import Arrays
 from enginebench_plugins.testing.in_flight import Results, copied, run_rotating
 from enginebench_plugins.testing.profiles import ProfileContract
 from enginebench_plugins.testing.use import UseContract
-from enginebench_plugins.testing.workbench import REFUSED, Workbench, batches, promise
+from enginebench_plugins.testing.workbench import (
+    IN_FLIGHT,
+    REFUSED,
+    TIMES_ALIKE,
+    Workbench,
+    batches,
+    promise,
+    skip_unless_async,
+)
 
-TIMES_ALIKE = 6
-"""Who remembers outputs may begin with those that are asked for often."""
-MOST_TIMES_ALIKE = 16
 MUCH = 100.0
-EQUAL_ITEMS = 0.6
-"""Of the time of a batch whose items differ: three that are computed as one take a third."""
-IN_FLIGHT, ROUNDS = 4, 3
-SPENT_HERE = 0.2
-"""Of the wall clock, on a busy machine too; less is spent on another device, or in another process."""
 LONGEST_NAME = 100
 """Of a version and a device: an agent lists no more characters."""
 OPTION_TYPES = (bool, int, float, str)
@@ -244,39 +244,12 @@ class ComputingContract(Workbench):
             straight, turned = self.infer(engine, model, batch, inputs, turned_inputs)
             self.assert_same(turned, {name: array[order] for name, array in straight.items()})
 
-    @promise("every item of a batch is computed, equal ones too")
-    def test_equal_items_of_a_batch_take_as_long_as_others(self, engine: spec.Engine, tmp_path: Path) -> None:
-        batch = min((one for one in batches(engine) if one > 1), default=0)
-        if not batch:
-            pytest.skip("it runs one item at a time")
-        model = self._timed(engine, tmp_path)
-        different = model.inputs_for(batch, seed=11)
-        equal = {name: np.ascontiguousarray(np.repeat(array[:1], batch, axis=0)) for name, array in different.items()}
-        with self.requests(engine, model, batch) as (request,):
-            _assert_alike(lambda: request.infer(equal), lambda: request.infer(different), f"{batch} equal items")
-
     @promise("Run once and return when every output lies whole in host memory.")
     def test_an_inference_that_takes_its_time_is_waited_for(self, engine: spec.Engine, tmp_path: Path) -> None:
-        model, batch = self._timed(engine, tmp_path), min(batches(engine), key=lambda one: abs(one - IN_FLIGHT))
+        model, batch = self.timed(engine, tmp_path), min(batches(engine), key=lambda one: abs(one - IN_FLIGHT))
         inputs = [model.inputs_for(batch, seed) for seed in (12, 13)]
         for each, outputs in zip(inputs, self.infer(engine, model, batch, *inputs), strict=True):
             self.assert_same(outputs, model.reference(each))
-
-    @promise("nothing is kept from one inference for another")
-    def test_equal_inputs_in_flight_take_as_long_as_others(self, engine: spec.Engine, tmp_path: Path) -> None:
-        _skip_unless_async(engine)
-        model, batch = self._timed(engine, tmp_path), min(batches(engine))
-        different = [model.inputs_for(batch, seed) for seed in range(ROUNDS * IN_FLIGHT)]
-        equal = [different[0]] * len(different)
-        with self.requests(engine, model, batch, count=IN_FLIGHT) as requests:
-            what = f"{len(equal)} equal inputs, {IN_FLIGHT} in flight,"
-            _assert_alike(lambda: run_rotating(requests, equal), lambda: run_rotating(requests, different), what)
-
-    def _timed(self, engine: spec.Engine, folder: Path) -> ContractModel:
-        model = self.heavy(folder)
-        if model.format not in engine.info().reads:
-            pytest.skip(f"it reads no {model.format}")
-        return model
 
     @promise("the arrays are not to be changed")
     def test_inputs_are_left_as_they_were(self, engine: spec.Engine, tmp_path: Path) -> None:
@@ -322,7 +295,7 @@ class ComputingContract(Workbench):
 
     @promise("Make a request that can be in flight together with the others.")
     def test_a_second_request_leaves_the_first_ones_outputs_alone(self, engine: spec.Engine, tmp_path: Path) -> None:
-        _skip_unless_async(engine)
+        skip_unless_async(engine)
         model, batch = self.classifier(tmp_path), max(batches(engine))
         inputs = [model.inputs_for(batch, seed) for seed in (1, 2)]
         with self.requests(engine, model, batch, count=2) as requests:
@@ -332,7 +305,7 @@ class ComputingContract(Workbench):
 
     @promise("`on_done(outputs, None)` or `on_done(None, error)` follows, on any thread")
     def test_requests_in_flight_join_each_output_to_its_own_input(self, engine: spec.Engine, tmp_path: Path) -> None:
-        _skip_unless_async(engine)
+        skip_unless_async(engine)
         model, batch = self.classifier(tmp_path), max(batches(engine))
         inputs = [model.inputs_for(batch, seed) for seed in range(12)]
         with self.requests(engine, model, batch, count=3) as requests:
@@ -342,7 +315,7 @@ class ComputingContract(Workbench):
 
     @promise("`on_done(outputs, None)` or `on_done(None, error)` follows, on any thread")
     def test_an_error_of_a_started_inference_arrives_through_on_done(self, engine: spec.Engine, tmp_path: Path) -> None:
-        _skip_unless_async(engine)
+        skip_unless_async(engine)
         model, batch = self.classifier(tmp_path), min(batches(engine))
         good = model.inputs_for(batch, seed=1)
         results = Results(expected=1)
@@ -421,7 +394,7 @@ class ComputingContract(Workbench):
 
     @promise("Release what the request holds.")
     def test_closing_gives_back_what_was_taken(self, engine: spec.Engine, tmp_path: Path) -> None:
-        _skip_unless_async(engine)
+        skip_unless_async(engine)
         model, batch = self.classifier(tmp_path), min(batches(engine))
         inputs = [model.inputs_for(batch, seed) for seed in range(2)]
         before, counts = _request_threads(), []
@@ -448,30 +421,6 @@ def _choices(engine: spec.Engine) -> Iterator[tuple[spec.OptionSpec, spec.Option
             yield option, choice
 
 
-def _assert_alike(equal: Callable[[], object], others: Callable[[], object], what: str) -> None:
-    """Fail where what is equal takes much less than as many others.
-
-    The quickest of several counts, and processor time where it is spent here: other work delays single ones. Where that
-    is not enough there are more, as a machine may be busy for a while.
-    """
-    pairs: list[tuple[tuple[int, int], tuple[int, int]]] = []
-    for _ in range(MOST_TIMES_ALIKE):
-        pairs.append((_cost(equal), _cost(others)))
-        equal_ns, other_ns = (np.min(times, axis=0) for times in zip(*pairs, strict=True))
-        looked_at = [0, 1] if other_ns[1] > SPENT_HERE * other_ns[0] else [0]
-        are_alike = any(equal_ns[one] >= EQUAL_ITEMS * other_ns[one] for one in looked_at)
-        if are_alike and len(pairs) >= TIMES_ALIKE:
-            return
-    pytest.fail(f"{what} take {equal_ns[0] / 1e6:.3g} ms, and as many others {other_ns[0] / 1e6:.3g} ms")
-
-
-def _cost(work: Callable[[], object]) -> tuple[int, int]:
-    """Wall clock and processor time, in nanoseconds."""
-    begin_ns, begin_cpu_ns = time.perf_counter_ns(), time.process_time_ns()
-    work()
-    return time.perf_counter_ns() - begin_ns, time.process_time_ns() - begin_cpu_ns
-
-
 def _too_narrow(inputs: Arrays) -> Arrays:
     return {name: np.ascontiguousarray(array[:, :-1]) for name, array in inputs.items()}
 
@@ -480,11 +429,6 @@ def _taken(good: Arrays) -> str:
     (name, array), *_ = good.items()
     wrong = _too_narrow(good)[name].shape
     return f"{name} of shape {wrong} was taken where {array.shape} was compiled, without an error"
-
-
-def _skip_unless_async(engine: spec.Engine) -> None:
-    if spec.Load.ASYNC not in engine.info().loads:
-        pytest.skip("it runs one request at a time")
 
 
 def _request_threads() -> set[threading.Thread]:

@@ -1,10 +1,11 @@
-"""What an engine owes the bench that tells what it really used: the truth, and the cores it was given."""
+"""What an engine owes the bench that tells what it really used: the truth, the cores it was given, and all its work."""
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,29 @@ import pytest
 
 from enginebench_agent.machine.cores import physical_cores
 from enginebench_plugins import spec
-from enginebench_plugins.testing.in_flight import copied
-from enginebench_plugins.testing.workbench import REFUSED, Workbench, batches, load_engine, promise
+from enginebench_plugins.testing.in_flight import copied, run_rotating
+from enginebench_plugins.testing.workbench import (
+    IN_FLIGHT,
+    REFUSED,
+    TIMES_ALIKE,
+    Workbench,
+    batches,
+    load_engine,
+    promise,
+    skip_unless_async,
+)
 
 ABSURD = 64
 PRECISION_WORDS = {"f32", "bf16", "f16", "int8", "mixed"}
 CORE_USE = Path(__file__).parent / "core_use.py"
 CORE_USE_S = 0.5
 CORE_USE_ALLOWANCE = 1.05
+MOST_TIMES_ALIKE = 16
+EQUAL_ITEMS = 0.6
+"""Of the time of a batch whose items differ: three that are computed as one take a third."""
+ROUNDS = 3
+SPENT_HERE = 0.2
+"""Of the wall clock, on a busy machine too; less is spent on another device, or in another process."""
 TWO_STREAMS = 1.6
 """Two inferences at once want 2 cores, on a busy machine too; inferences behind one lock wanted 1.1 to 1.4."""
 
@@ -105,6 +121,29 @@ class UseContract(Workbench):
         wanted = use["wanted_ns"] / use["wall_ns"]
         assert wanted >= TWO_STREAMS, f"two streams are told, and inferences wanted {wanted:.2f} cores in all: in turn"
 
+    # The work it does.
+
+    @promise("every item of a batch is computed, equal ones too")
+    def test_equal_items_of_a_batch_take_as_long_as_others(self, engine: spec.Engine, tmp_path: Path) -> None:
+        batch = min((one for one in batches(engine) if one > 1), default=0)
+        if not batch:
+            pytest.skip("it runs one item at a time")
+        model = self.timed(engine, tmp_path)
+        different = model.inputs_for(batch, seed=11)
+        equal = {name: np.ascontiguousarray(np.repeat(array[:1], batch, axis=0)) for name, array in different.items()}
+        with self.requests(engine, model, batch) as (request,):
+            _assert_alike(lambda: request.infer(equal), lambda: request.infer(different), f"{batch} equal items")
+
+    @promise("nothing is kept from one inference for another")
+    def test_equal_inputs_in_flight_take_as_long_as_others(self, engine: spec.Engine, tmp_path: Path) -> None:
+        skip_unless_async(engine)
+        model, batch = self.timed(engine, tmp_path), min(batches(engine))
+        different = [model.inputs_for(batch, seed) for seed in range(ROUNDS * IN_FLIGHT)]
+        equal = [different[0]] * len(different)
+        with self.requests(engine, model, batch, count=IN_FLIGHT) as requests:
+            what = f"{len(equal)} equal inputs, {IN_FLIGHT} in flight,"
+            _assert_alike(lambda: run_rotating(requests, equal), lambda: run_rotating(requests, different), what)
+
     def core_use(
         self, folder: Path, cores: int, loads: Sequence[spec.Load] = tuple(spec.Load), **settings: int
     ) -> list[dict[str, Any]]:
@@ -127,6 +166,30 @@ class UseContract(Workbench):
         done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def _assert_alike(equal: Callable[[], object], others: Callable[[], object], what: str) -> None:
+    """Fail where what is equal takes much less than as many others.
+
+    The quickest of several counts, and processor time where it is spent here: other work delays single ones. Where that
+    is not enough there are more, as a machine may be busy for a while.
+    """
+    pairs: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for _ in range(MOST_TIMES_ALIKE):
+        pairs.append((_cost(equal), _cost(others)))
+        equal_ns, other_ns = (np.min(times, axis=0) for times in zip(*pairs, strict=True))
+        looked_at = [0, 1] if other_ns[1] > SPENT_HERE * other_ns[0] else [0]
+        are_alike = any(equal_ns[one] >= EQUAL_ITEMS * other_ns[one] for one in looked_at)
+        if are_alike and len(pairs) >= TIMES_ALIKE:
+            return
+    pytest.fail(f"{what} take {equal_ns[0] / 1e6:.3g} ms, and as many others {other_ns[0] / 1e6:.3g} ms")
+
+
+def _cost(work: Callable[[], object]) -> tuple[int, int]:
+    """Wall clock and processor time, in nanoseconds."""
+    begin_ns, begin_cpu_ns = time.perf_counter_ns(), time.process_time_ns()
+    work()
+    return time.perf_counter_ns() - begin_ns, time.process_time_ns() - begin_cpu_ns
 
 
 def _assert_well_formed(effective: spec.Effective) -> None:

@@ -21,6 +21,11 @@ Statement = TypeVar("Statement", bound=Callable[..., None])
 SEVERAL = (1, 3, 16)
 """The batches that an engine is held against which runs any: even and odd, as halves of a batch are lost, too."""
 
+TIMES_ALIKE = 6
+"""Who remembers outputs may begin with those that are asked for often."""
+
+IN_FLIGHT = 4
+
 REFUSED = (
     "Raises `UnsupportedSettingsError` for a setting this engine cannot honour; a setting is never ignored silently."
 )
@@ -100,6 +105,13 @@ class Workbench:
         """A model with an open batch that takes long enough to be timed."""
         return contract_models.heavy(folder)
 
+    def timed(self, engine: spec.Engine, folder: Path) -> ContractModel:
+        """The same model; a statement about an engine that cannot read it is left out."""
+        model = self.heavy(folder)
+        if model.format not in engine.info().reads:
+            pytest.skip(f"it reads no {model.format}")
+        return model
+
     def models(self, engine: spec.Engine, folder: Path) -> tuple[ContractModel, ...]:
         """All whose inputs this engine takes."""
         embeddings = (self.embedding(folder),) if engine.info().integer_inputs else ()
@@ -161,3 +173,9 @@ class Workbench:
             self.compiled(engine, source, settings),
         ):
             pass
+
+
+def skip_unless_async(engine: spec.Engine) -> None:
+    """Leave a statement out of which an engine says that it is none of its own."""
+    if spec.Load.ASYNC not in engine.info().loads:
+        pytest.skip("it runs one request at a time")
