@@ -95,6 +95,17 @@ class RequestBreaker(SoundEngine):
 
 
 @dataclass
+class AsPlugin:
+    """What a plugin's module is to pluggy."""
+
+    engine: spec.Engine
+
+    @spec.hookimpl
+    def enginebench_engine(self) -> spec.Engine:
+        return self.engine
+
+
+@dataclass
 class ModelBreaker(SoundEngine):
     """The sound engine with compiled models of another class."""
 
@@ -249,6 +260,10 @@ class SharedInFlight(SoundRequest):
             if key not in self.results:
                 self.results[key] = super().infer(inputs)
             return dict(self.results[key])
+
+
+EQUAL_ITEMS_ONCE = AsPlugin(RequestBreaker(EqualItemsOnce))
+SHARED_IN_FLIGHT = AsPlugin(RequestBreaker(SharedInFlight))
 
 
 class NotWaitedFor(SoundRequest):

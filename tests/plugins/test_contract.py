@@ -74,8 +74,6 @@ REQUESTS = [
     (planted.FirstItemRepeated, REFERENCE),
     (planted.FirstItemRepeated, EngineContract.test_every_item_of_a_batch_is_computed_on_its_own),
     (planted.LastOfOddLost, REFERENCE),
-    (planted.EqualItemsOnce, EngineContract.test_equal_items_of_a_batch_take_as_long_as_others),
-    (planted.SharedInFlight, EngineContract.test_equal_inputs_in_flight_take_as_long_as_others),
     (planted.NotWaitedFor, EngineContract.test_an_inference_that_takes_its_time_is_waited_for),
     (planted.OutputMissing, TYPES),
     (planted.InputsChanged, EngineContract.test_inputs_are_left_as_they_were),
@@ -147,6 +145,21 @@ def test_an_engine_that_lifts_its_confinement_fails(tmp_path: Path) -> None:
 
     with pytest.raises(AssertionError, match=r"cores busy|threads may run on"):
         Unconfined().test_processor_time_stays_within_the_cores(tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "statement"),
+    [
+        ("EQUAL_ITEMS_ONCE", EngineContract.test_equal_items_of_a_batch_take_as_long_as_others),
+        ("SHARED_IN_FLIGHT", EngineContract.test_equal_inputs_in_flight_take_as_long_as_others),
+    ],
+)
+def test_equal_work_that_is_done_once_fails(name: str, statement: Statement, tmp_path: Path) -> None:
+    class Planted(EngineContract):
+        plugin = f"planted:{name}"
+
+    with pytest.raises(AssertionError, match=r"take 0\.[0-5]\d times"):
+        statement(Planted(), load_engine(Planted.plugin), tmp_path)
 
 
 def test_a_precision_that_is_told_and_not_computed_in_fails(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 That is processor time, wall clock, how long threads ran or waited for a processor, the number of threads that worked
 and the processors that any thread may run on.
 
-    python core_use.py PLUGIN CASE    a module's name or file; the case is JSON: path, format, inputs, settings, seconds
+    python core_use.py PLUGIN CASE    a module's name or file; the case is JSON: path, format, inputs, settings, loads,
+                                      and seconds, or pairs
 
-One line of JSON a load, of which a case may choose: what was used, or why the engine refuses its settings. A process of
-its own, because confinement must come before the engine's import and cannot be
-taken back.
+One line of JSON a load: what was used in so many seconds, or by so many pairs of equal work and of other work, or why
+the engine refuses its settings. A process of its own, because confinement must come before the engine's import and
+cannot be taken back.
 """
 
 import contextlib
@@ -28,6 +29,7 @@ from enginebench_agent.worker.confine import confine_to_cores
 from enginebench_plugins import spec
 
 WARM_UP_S = 0.2
+ROUNDS = 3
 REQUESTS_PER_CORE = 2
 """More in flight than there are cores, so that an engine that gives each request a core of its own is caught."""
 
@@ -73,20 +75,47 @@ def _use(engine: spec.Engine, source: spec.ModelSource, case: Mapping[str, Any],
     told = compiled.effective().streams
     run = _in_turn if load is spec.Load.SYNC else _in_flight
     run(slots, _inputs(source), WARM_UP_S)
-    used = _measured(lambda: run(slots, _inputs(source), case["seconds"]))
+    if "pairs" in case:
+        used = {"pairs": _pairs(slots, source, load, case["pairs"])}
+    else:
+        used = _measured(lambda: run(slots, _inputs(source), case["seconds"]))
     for slot in slots:
         slot.close()
     compiled.close()
     return used | {"streams": None if told is None else told.value}
 
 
-def _measured(work: Callable[[], None]) -> dict[str, Any]:
+def _measured(work: Callable[[], object]) -> dict[str, Any]:
     threads, wanted_ns = thread_times_ns(), _wanted_ns()
     cpu_ns, begin_ns = process_cpu_time_ns(), time.perf_counter_ns()
     work()
     wall_ns, cpu_ns = time.perf_counter_ns() - begin_ns, process_cpu_time_ns() - cpu_ns
     used = {"cpu_ns": cpu_ns, "wall_ns": wall_ns, "wanted_ns": _wanted_ns() - wanted_ns}
     return used | {"threads": working_threads(threads, thread_times_ns()), "processors": _processors()}
+
+
+def _pairs(
+    slots: list[spec.InferRequest], source: spec.ModelSource, load: spec.Load, count: int
+) -> list[list[dict[str, Any]]]:
+    """What equal items of a batch, or equal inputs in flight, used, and what as many others did; each is first in turn."""
+    import numpy as np
+
+    from enginebench_plugins.testing.in_flight import run_rotating
+
+    if load is spec.Load.SYNC:
+        others = _inputs(source)
+        equal = {name: np.ascontiguousarray(np.repeat(one[:1], len(one), axis=0)) for name, one in others.items()}
+        work: list[Callable[[], object]] = [lambda: slots[0].infer(equal), lambda: slots[0].infer(others)]
+    else:
+        rotation = [_inputs(source, seed) for seed in range(ROUNDS * len(slots))]
+        same = [rotation[0]] * len(rotation)
+        work = [lambda: run_rotating(slots, same), lambda: run_rotating(slots, rotation)]
+    pairs = []
+    for index in range(count):
+        first = index % 2
+        used = {one: _measured(work[one]) for one in (first, 1 - first)}
+        pairs.append([used[0], used[1]])
+    return pairs
 
 
 def _wanted_ns() -> int:
@@ -136,10 +165,10 @@ def _in_flight(slots: list[spec.InferRequest], inputs: Mapping[str, Any], second
         raise errors[0]
 
 
-def _inputs(source: spec.ModelSource) -> dict[str, Any]:
+def _inputs(source: spec.ModelSource, seed: int = 1) -> dict[str, Any]:
     import numpy as np
 
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(seed)
     shapes: dict[str, Any] = {each.name: each.shape for each in source.inputs}  # without open dimensions
     return {each.name: random.normal(size=shapes[each.name]).astype(each.dtype) for each in source.inputs}
 

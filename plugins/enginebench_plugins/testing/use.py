@@ -4,8 +4,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ import pytest
 
 from enginebench_agent.machine.cores import physical_cores
 from enginebench_plugins import spec
-from enginebench_plugins.testing.in_flight import copied, run_rotating
+from enginebench_plugins.testing.contract_models import ContractModel
+from enginebench_plugins.testing.in_flight import copied
 from enginebench_plugins.testing.workbench import (
     IN_FLIGHT,
     REFUSED,
@@ -32,10 +32,9 @@ PRECISION_WORDS = {"f32", "bf16", "f16", "int8", "mixed"}
 CORE_USE = Path(__file__).parent / "core_use.py"
 CORE_USE_S = 0.5
 CORE_USE_ALLOWANCE = 1.05
-MOST_TIMES_ALIKE = 16
+PAIRS = 9
 EQUAL_ITEMS = 0.6
 """Of the time of a batch whose items differ: three that are computed as one take a third."""
-ROUNDS = 3
 SPENT_HERE = 0.2
 """Of the wall clock, on a busy machine too; less is spent on another device, or in another process."""
 TWO_STREAMS = 1.6
@@ -128,21 +127,28 @@ class UseContract(Workbench):
         batch = min((one for one in batches(engine) if one > 1), default=0)
         if not batch:
             pytest.skip("it runs one item at a time")
-        model = self.timed(engine, tmp_path)
-        different = model.inputs_for(batch, seed=11)
-        equal = {name: np.ascontiguousarray(np.repeat(array[:1], batch, axis=0)) for name, array in different.items()}
-        with self.requests(engine, model, batch) as (request,):
-            _assert_alike(lambda: request.infer(equal), lambda: request.infer(different), f"{batch} equal items")
+        self.assert_alike(self.timed(engine, tmp_path), f"{batch} equal items", spec.Load.SYNC, batch=batch)
 
     @promise("nothing is kept from one inference for another")
     def test_equal_inputs_in_flight_take_as_long_as_others(self, engine: spec.Engine, tmp_path: Path) -> None:
         skip_unless_async(engine)
-        model, batch = self.timed(engine, tmp_path), min(batches(engine))
-        different = [model.inputs_for(batch, seed) for seed in range(ROUNDS * IN_FLIGHT)]
-        equal = [different[0]] * len(different)
-        with self.requests(engine, model, batch, count=IN_FLIGHT) as requests:
-            what = f"{len(equal)} equal inputs, {IN_FLIGHT} in flight,"
-            _assert_alike(lambda: run_rotating(requests, equal), lambda: run_rotating(requests, different), what)
+        model, settings = self.timed(engine, tmp_path), {"batch": min(batches(engine)), "requests": IN_FLIGHT}
+        self.assert_alike(model, f"equal inputs, {IN_FLIGHT} in flight,", spec.Load.ASYNC, **settings)
+
+    def assert_alike(self, model: ContractModel, what: str, load: spec.Load, **settings: int) -> None:
+        """What is equal takes no less than as many others, by the median of pairs on one core.
+
+        There, threads of one engine wait for each other neither actively nor in vain. Processor time, where it is spent
+        here: others on the machine change little of that.
+        """
+        (use,) = self.confined(model, {"cores": 1, **settings}, (load,), pairs=TIMES_ALIKE + PAIRS)
+        assert "refused" not in use, use["refused"]
+        pairs = use["pairs"][TIMES_ALIKE:]
+        is_spent_here = all(one["cpu_ns"] > SPENT_HERE * one["wall_ns"] for pair in pairs for one in pair[1:])
+        time_ns = "cpu_ns" if is_spent_here else "wall_ns"
+        equal, others = ([one[time_ns] for one in side] for side in zip(*pairs, strict=True))
+        ratio = np.median(np.divide(equal, others))
+        assert ratio >= EQUAL_ITEMS, f"{what} take {ratio:.2f} times what as many others take"
 
     def core_use(
         self, folder: Path, cores: int, loads: Sequence[spec.Load] = tuple(spec.Load), **settings: int
@@ -150,46 +156,27 @@ class UseContract(Workbench):
         """What the engine used under each of these loads, in a process confined to these cores (see core_use.py)."""
         if cores > len(physical_cores(os.sched_getaffinity(0))):
             pytest.skip(f"this machine has fewer than {cores} cores")
-        model, batch = self.classifier(folder), max(batches(load_engine(self.plugin)))
+        settings = {"batch": max(batches(load_engine(self.plugin))), "cores": cores, **settings}
+        return self.confined(self.classifier(folder), settings, loads, seconds=CORE_USE_S)
+
+    def confined(
+        self, model: ContractModel, settings: Mapping[str, int], loads: Sequence[spec.Load], **measure: float
+    ) -> list[dict[str, Any]]:
+        """What core_use.py tells of this plugin, with the device and the options of this class."""
         case = {
             "path": str(model.path),
             "format": model.format,
-            "inputs": [(each.name, each.dtype, each.shape) for each in model.at(batch)],
-            "settings": {"device": self.device, "batch": batch, "cores": cores, "options": dict(self.options)}
-            | settings,
+            "inputs": [(each.name, each.dtype, each.shape) for each in model.at(settings["batch"])],
+            "settings": {"device": self.device, "options": dict(self.options), **settings},
             "loads": loads,
-            "seconds": CORE_USE_S,
+            **measure,
         }
         plugin = self.plugin if isinstance(self.plugin, str) else self.plugin.__file__
-        command = [sys.executable, str(CORE_USE), plugin, json.dumps(case)]
+        command = [sys.executable, "-P", str(CORE_USE), plugin, json.dumps(case)]
         variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-
-def _assert_alike(equal: Callable[[], object], others: Callable[[], object], what: str) -> None:
-    """Fail where what is equal takes much less than as many others.
-
-    The quickest of several counts, and processor time where it is spent here: other work delays single ones. Where that
-    is not enough there are more, as a machine may be busy for a while.
-    """
-    pairs: list[tuple[tuple[int, int], tuple[int, int]]] = []
-    for _ in range(MOST_TIMES_ALIKE):
-        pairs.append((_cost(equal), _cost(others)))
-        equal_ns, other_ns = (np.min(times, axis=0) for times in zip(*pairs, strict=True))
-        looked_at = [0, 1] if other_ns[1] > SPENT_HERE * other_ns[0] else [0]
-        are_alike = any(equal_ns[one] >= EQUAL_ITEMS * other_ns[one] for one in looked_at)
-        if are_alike and len(pairs) >= TIMES_ALIKE:
-            return
-    pytest.fail(f"{what} take {equal_ns[0] / 1e6:.3g} ms, and as many others {other_ns[0] / 1e6:.3g} ms")
-
-
-def _cost(work: Callable[[], object]) -> tuple[int, int]:
-    """Wall clock and processor time, in nanoseconds."""
-    begin_ns, begin_cpu_ns = time.perf_counter_ns(), time.process_time_ns()
-    work()
-    return time.perf_counter_ns() - begin_ns, time.process_time_ns() - begin_cpu_ns
 
 
 def _assert_well_formed(effective: spec.Effective) -> None:
