@@ -97,7 +97,7 @@ def _measured(work: Callable[[], object]) -> dict[str, Any]:
 def _pairs(
     slots: list[spec.InferRequest], source: spec.ModelSource, load: spec.Load, count: int
 ) -> list[list[dict[str, Any]]]:
-    """What equal items of a batch, or equal inputs in flight, used, and what as many others did; each is first in turn."""
+    """What equal items of a batch, or equal inputs in flight, used, and what as many others did, each first in turn."""
     import numpy as np
 
     from enginebench_plugins.testing.in_flight import run_rotating
