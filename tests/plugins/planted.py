@@ -380,6 +380,33 @@ class EchoedPrecision(SoundEngine):
 
 
 @dataclass
+class Providers(SoundEngine):
+    """Says that it runs on the provider it was asked for; it does, or on the processor's all the same."""
+
+    are_followed: bool
+
+    def info(self) -> spec.EngineInfo:
+        return replace(super().info(), options=(spec.OptionSpec("provider", str, "what computes", ("cpu", "other")),))
+
+    def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
+        compiled = super().compile(model, source, settings)
+        told = settings.options.get("provider", "cpu")
+        provider = spec.Effective(provider=spec.Readback(str(told), spec.Source.ENGINE_API))
+        compiled.effective = lambda: provider  # type: ignore[method-assign]
+        if self.are_followed and told == "other":
+            compiled.create_request = lambda: Twice(compiled.evaluator)  # type: ignore[method-assign]
+        return compiled
+
+
+class Twice(SoundRequest):
+    """Equal to the last bit, in another time."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        super().infer(inputs)
+        return super().infer(inputs)
+
+
+@dataclass
 class Streams(SoundEngine):
     """Says that it runs as many streams as were asked for; it does, or one after the other."""
 

@@ -162,6 +162,12 @@ def test_equal_work_that_is_done_once_fails(name: str, statement: Statement, tmp
         statement(Planted(), load_engine(Planted.plugin), tmp_path)
 
 
+def test_a_provider_that_is_told_and_does_not_compute_fails(tmp_path: Path) -> None:
+    EngineContract().test_a_provider_that_is_told_does_the_work(planted.Providers(are_followed=True), tmp_path)
+    with pytest.raises(AssertionError, match="cpu and other are told, with equal outputs in equal time"):
+        EngineContract().test_a_provider_that_is_told_does_the_work(planted.Providers(are_followed=False), tmp_path)
+
+
 def test_a_precision_that_is_told_and_not_computed_in_fails(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="f16 is told, and f32 was computed"):
         EngineContract().test_a_precision_that_is_told_is_computed_in(planted.EchoedPrecision(), tmp_path)

@@ -46,6 +46,9 @@ class TestFake(EngineContract):
     def test_each_choice_of_an_option_works_or_is_refused(self) -> None:
         """Faults are among what its options choose: see those below."""
 
+    def test_a_provider_that_is_told_does_the_work(self) -> None:
+        """It has one."""
+
     def test_it_is_hidden(self, engine: spec.Engine) -> None:
         assert engine.hidden
 

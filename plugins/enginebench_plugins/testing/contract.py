@@ -12,7 +12,6 @@ inputs, several threads, profiles, and profiles that are means.
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +29,7 @@ from enginebench_plugins.testing.workbench import (
     TIMES_ALIKE,
     Workbench,
     batches,
+    choices,
     promise,
     skip_unless_async,
 )
@@ -92,7 +92,7 @@ class ComputingContract(Workbench):
     def test_each_choice_of_an_option_works_or_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
         model, batch = self.classifier(tmp_path), min(batches(engine))
         inputs = model.inputs_for(batch, seed=9)
-        for option, choice in _choices(engine):
+        for option, choice in choices(engine):
             options = {**self.options, option.name: choice}
             settings = self.settings(batch=batch, options=options, profiling=option.profile_only)
             try:
@@ -411,14 +411,6 @@ class InferenceContract(UseContract, ComputingContract):
 
 class EngineContract(ProfileContract, InferenceContract):
     """Subclass as `TestSomething` and set `plugin`; the other attributes have defaults that most engines meet."""
-
-
-def _choices(engine: spec.Engine) -> Iterator[tuple[spec.OptionSpec, spec.OptionValue]]:
-    """Each value of each option that has so few that it can list them."""
-    for option in engine.info().options:
-        values: tuple[spec.OptionValue, ...] = (False, True) if option.type is bool else ()
-        for choice in option.choices or values:
-            yield option, choice
 
 
 def _too_narrow(inputs: Arrays) -> Arrays:

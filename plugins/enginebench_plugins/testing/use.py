@@ -4,17 +4,19 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from enginebench_agent.machine.cores import physical_cores
 from enginebench_plugins import spec
-from enginebench_plugins.testing.contract_models import ContractModel
+from enginebench_plugins.testing.contract_models import Arrays, ContractModel
 from enginebench_plugins.testing.in_flight import copied
 from enginebench_plugins.testing.workbench import (
     IN_FLIGHT,
@@ -22,6 +24,7 @@ from enginebench_plugins.testing.workbench import (
     TIMES_ALIKE,
     Workbench,
     batches,
+    choices,
     load_engine,
     promise,
     skip_unless_async,
@@ -33,12 +36,22 @@ CORE_USE = Path(__file__).parent / "core_use.py"
 CORE_USE_S = 0.5
 CORE_USE_ALLOWANCE = 1.05
 PAIRS = 9
+INFERENCES = 10
+ALIKE = 1.1
 EQUAL_ITEMS = 0.6
 """Of the time of a batch whose items differ: three that are computed as one take a third."""
 SPENT_HERE = 0.2
 """Of the wall clock, on a busy machine too; less is spent on another device, or in another process."""
 TWO_STREAMS = 1.6
 """Two inferences at once want 2 cores, on a busy machine too; inferences behind one lock wanted 1.1 to 1.4."""
+
+
+class Chosen(NamedTuple):
+    """What an engine does where an option has one of its values; the processor's time where it is spent here, in ns."""
+
+    provider: str | None
+    outputs: Arrays
+    time_ns: int
 
 
 class UseContract(Workbench):
@@ -85,6 +98,21 @@ class UseContract(Workbench):
             assert not (is_f32 and told and told.value == precision), f"{precision} is told, and f32 was computed"
 
     @promise("Never fill in what was requested.")
+    def test_a_provider_that_is_told_does_the_work(self, engine: spec.Engine, tmp_path: Path) -> None:
+        models = [self.classifier(tmp_path)]
+        if (heavy := self.heavy(tmp_path)).format in engine.info().reads:
+            models.append(heavy)  # what one cannot run well it may give to another, and say so
+        told: dict[str, dict[str, spec.OptionValue]] = {}
+        for option, choice in choices(engine):
+            provider = None if option.profile_only else self.chosen(engine, models[0], {option.name: choice}).provider
+            if provider is not None:
+                told.setdefault(option.name, {}).setdefault(provider, choice)
+        for name, by_provider in told.items():
+            for (one, first), (other, second) in combinations(by_provider.items(), 2):
+                are_one = all(self.are_one(engine, model, {name: first}, {name: second}) for model in models)
+                assert not are_one, f"{one} and {other} are told, with equal outputs in equal time: one did the work"
+
+    @promise("Never fill in what was requested.")
     def test_threads_are_not_an_echo_of_the_request(self, engine: spec.Engine, tmp_path: Path) -> None:
         usable, batch = len(os.sched_getaffinity(0)), min(batches(engine))
         assert usable < ABSURD, "ask for more threads than this machine has"
@@ -95,6 +123,38 @@ class UseContract(Workbench):
         except spec.UnsupportedSettingsError:
             return  # a refusal is honest, too
         assert threads is None or threads.value <= usable, f"{threads} on {usable} processors is an echo"
+
+    def chosen(self, engine: spec.Engine, model: ContractModel, options: Mapping[str, spec.OptionValue]) -> "Chosen":
+        """What is told of the provider, unless it is refused or assumed; outputs, and the time of some inferences."""
+        offered = sorted(batches(engine))
+        batch = offered[min(1, len(offered) - 1)]  # a single item some leave to other kernels
+        inputs = model.inputs_for(batch, seed=9)
+        settings = self.settings(batch=batch, cores=1, options={**self.options, **options})
+        try:
+            with self.compiled(engine, model.source(batch), settings) as compiled:
+                request = compiled.create_request()
+                outputs = copied(request.infer(inputs))
+                begin_ns, begin_cpu_ns = time.perf_counter_ns(), time.process_time_ns()
+                for _ in range(INFERENCES):
+                    request.infer(inputs)
+                wall_ns, cpu_ns = time.perf_counter_ns() - begin_ns, time.process_time_ns() - begin_cpu_ns
+                told = compiled.effective().provider
+                request.close()
+        except spec.UnsupportedSettingsError:
+            return Chosen(None, {}, 0)
+        provider = told.value if told and told.source is not spec.Source.ASSUMED else None
+        return Chosen(provider, outputs, cpu_ns if cpu_ns > SPENT_HERE * wall_ns else wall_ns)
+
+    def are_one(self, engine: spec.Engine, model: ContractModel, *options: Mapping[str, spec.OptionValue]) -> bool:
+        """Whether outputs are equal to the last bit, and times by the median of pairs."""
+        pairs = []
+        for _ in range(PAIRS):
+            one, other = (self.chosen(engine, model, each) for each in options)
+            if not all(np.array_equal(one.outputs[name], other.outputs[name]) for name in model.outputs):
+                return False
+            pairs.append((one.time_ns, other.time_ns))
+        ratio = np.median([one / other for one, other in pairs])
+        return bool(1 / ALIKE < ratio < ALIKE)
 
     # The cores it uses.
 

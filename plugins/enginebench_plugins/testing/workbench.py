@@ -65,6 +65,14 @@ def batches(engine: spec.Engine) -> tuple[int, ...]:
     return engine.info().batches or SEVERAL
 
 
+def choices(engine: spec.Engine) -> Iterator[tuple[spec.OptionSpec, spec.OptionValue]]:
+    """Each value of each option that has so few that it can list them."""
+    for option in engine.info().options:
+        values: tuple[spec.OptionValue, ...] = (False, True) if option.type is bool else ()
+        for choice in option.choices or values:
+            yield option, choice
+
+
 class Workbench:
     """An engine on the bench; the attributes have defaults that most engines meet, but for `plugin`."""
 
