@@ -146,6 +146,7 @@ environments: setup ssh-server $(PROTO_PYTHON) $(TESTED:%=$(ENGINES_TESTED)/%.st
 engines: setup
 	for one in $(ENGINES); do \
 	  $(BIN)/enginebench-agent environment add $$one --engine $$one --data-dir $(ENGINEBENCH_HOME)/agent || exit 1; done
+	@echo "measure on all of them: ENGINEBENCH_HOME=$(ENGINEBENCH_HOME) $(BIN)/enginebench run zoo:squeezenet --engine all"
 
 $(VENV)/.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
