@@ -245,6 +245,8 @@ def test_what_cannot_be_checked_is_said_in_a_sentence(tmp_path: Path) -> None:
     told = bench.cli("plugin", "check", tmp_path, expect=2).stderr
     assert "pyproject.toml cannot be read: Expected '=' after a key" in told and "installing" not in told
     assert "'nuc'" in bench.cli("plugin", "check", "mine", "--target", "nuc", expect=2).stderr
+    told = bench.cli("plugin", "check", "mine", "--target", "local", expect=2).stderr.replace("\n", " ")
+    assert "local lists no engine mine; it lists" in told and "onnxruntime" in told
     Home(bench.home).store.add_target(Target(LOCAL_TARGET, "127.0.0.1:9", 1))
     assert "has an agent of its own" in bench.cli("plugin", "check", EXAMPLE, expect=2).stderr
 

@@ -142,12 +142,12 @@ def check_plugin(
 ) -> PluginCheck:
     """Check a plugin project (a folder) or package in an environment that is gone afterwards, whatever happens.
 
-    On a `target`, where nothing can be installed from here, `project` is the name of an engine that it lists. The first
+    With a `target`, where it is installed already, `project` is the name of an engine that it lists. The first
     of the `models` that the engine takes is run. `tell` is told what is being done. Raises `InputError` for what cannot
     be installed, or is not listed.
     """
     models = [_found_again(home, model) for model in models]
-    is_local = target in (None, LOCAL_TARGET)
+    is_local = target is None or (target == LOCAL_TARGET and Path(project).expanduser().exists())
     if is_local and any(one.name == LOCAL_TARGET for one in home.store.targets()):
         raise InputError(
             f"the target {LOCAL_TARGET} has an agent of its own, and a plugin is installed by one of this command: "
@@ -206,7 +206,13 @@ async def _installed(home: Home, project: str, requirement: str, tell: Tell, mod
 
 async def _listed(home: Home, name: str, target: str, tell: Tell, models: Sequence[str]) -> PluginCheck:
     """Check an engine that a target lists, NAME or NAME@ENVIRONMENT."""
-    async with _passing_home(home) as passing, open_session(home, [target]) as session:
+    async with contextlib.AsyncExitStack() as stack:
+        passing = await stack.enter_async_context(_passing_home(home))
+        if target == LOCAL_TARGET and not any(one.name == LOCAL_TARGET for one in home.store.targets()):
+            (passing.path / "agent").symlink_to(home.path / "agent")  # its engines; the home is this command's already
+            session = await stack.enter_async_context(open_session(passing, ()))
+        else:
+            session = await stack.enter_async_context(open_session(home, [target]))
         engines = session.snapshots[0].engines
         found = [one for one in engines if name in (one.name, _label(one))]
         if not found:
@@ -254,10 +260,15 @@ async def examine(home: Home, project: str, tell: Tell, models: Sequence[str] = 
         theirs = [one for one in found if _is_brought_by_others(one)]
         check = _Check(home, session, python, tell, models)
         if not theirs:
-            check.breaks("", CheckPart.DISCOVERY, "the distribution brings no engine", "hook")
+            own = f"; {project} as it is installed here: --target {LOCAL_TARGET}" if _lists(found, project) else ""
+            check.breaks("", CheckPart.DISCOVERY, f"the distribution brings no engine{own}", "hook")
         for engine in theirs:
             await check.carry_out(engine)
     return check.result(project, tuple(one.name for one in theirs))
+
+
+def _lists(engines: Sequence[ListedEngine], project: str) -> bool:
+    return any(one.name == project for one in engines)
 
 
 def _is_brought_by_others(engine: ListedEngine) -> bool:

@@ -50,7 +50,7 @@ def check(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=r"Where an engine is installed already: all but the contract is checked. \[default: local]",
+            help="Where an engine is installed already, `local` for here: all but the contract is checked.",
             autocompletion=completion.targets,
         ),
     ] = None,
