@@ -209,6 +209,7 @@ async def _listed(home: Home, name: str, target: str, tell: Tell, models: Sequen
     async with contextlib.AsyncExitStack() as stack:
         passing = await stack.enter_async_context(_passing_home(home))
         if target == LOCAL_TARGET and not any(one.name == LOCAL_TARGET for one in home.store.targets()):
+            make_private_folder(home.path / "agent")
             (passing.path / "agent").symlink_to(home.path / "agent")  # its engines; the home is this command's already
             session = await stack.enter_async_context(open_session(passing, ()))
         else:
