@@ -151,7 +151,8 @@ def computed_ahead(measurement: Measurement) -> str | None:
     """Return a sentence where most inferences are several times as quick as their mean, and as any that is never seen.
 
     Others then did their work: what the load repeats can be foretold, and what is never seen cannot. A machine that
-    became slower after the steady state leaves its mean at its median. It has to be so in most processes.
+    became slower after the steady state leaves its mean at its median; one that others use now and then does not, so
+    that quiet blocks count alone. It has to be so in most processes.
     """
     found = [(one, *times) for one in measurement.processes if (times := _mean_and_fresh_ns(measurement, one))]
     ahead = [
@@ -169,12 +170,13 @@ def computed_ahead(measurement: Measurement) -> str | None:
 
 
 def _mean_and_fresh_ns(measurement: Measurement, process: Process) -> tuple[float, float] | None:
-    afterwards, iterations, took_ns = process.afterwards, process.iterations, process.steady_state_ns
-    if afterwards is None or not afterwards.fresh_ns or not iterations or not took_ns:
+    own = [one for one in measurement.blocks if one.process == process.index]
+    quiet = [one for one in own if one.iterations and not one.disturbances and not one.paused_ns]
+    afterwards = process.afterwards
+    if not quiet or afterwards is None or not afterwards.fresh_ns or measurement.configuration.load is not Load.SYNC:
         return None
-    if measurement.configuration.load is not Load.SYNC:
-        return None
-    return took_ns / iterations, min(afterwards.fresh_ns)
+    mean_ns = sum(one.duration_ns for one in quiet) / sum(one.iterations for one in quiet)
+    return mean_ns, min(afterwards.fresh_ns)
 
 
 def too_many_cores(measurement: Measurement) -> str | None:

@@ -354,12 +354,13 @@ def test_single_inferences_that_were_held_up_are_no_memory():
 
 
 def test_inferences_that_others_do_the_work_of_are_impossible():
-    def of(median_ns, mean_ns, seen=11_000, fresh=2_900):
-        process = replace(
-            probed(([seen] * 7, [fresh] * 7)).processes[0],
-            **{"median_ns": median_ns, "iterations": 100, "steady_state_ns": 100 * mean_ns},
-        )
-        return replace(quiet(), processes=(process,))
+    def of(median_ns, mean_ns, seen=11_000, fresh=2_900, disturbed_ns=None):
+        (process,) = probed(([seen] * 7, [fresh] * 7)).processes
+        block = replace(invented.measured("m1").blocks[0], process=0, iterations=100, disturbances=())
+        blocks = [replace(block, duration_ns=100 * mean_ns)] if mean_ns else []
+        if disturbed_ns:
+            blocks += [replace(block, duration_ns=100 * disturbed_ns, disturbances=(invented.STEAL,))] * 3
+        return replace(quiet(), processes=(replace(process, median_ns=median_ns),), blocks=tuple(blocks))
 
     in_fours = of(50_000, 2_900_000)
     assert doubts(in_fours) == (
@@ -371,6 +372,9 @@ def test_inferences_that_others_do_the_work_of_are_impossible():
     slower_since = of(900_000, 910_000, seen=3_000, fresh=2_900)
     stalls = of(900_000, 2_900_000, seen=900, fresh=910)
     assert not any(doubts(one) for one in (sound, slower_since, stalls))
+    beside_others = of(900_000, 910_000, seen=3_000, fresh=2_900, disturbed_ns=5_000_000)
+    nothing_but = of(900_000, 0, seen=3_000, fresh=2_900, disturbed_ns=5_000_000)
+    assert not any("impossible" in told for one in (beside_others, nothing_but) for told in doubts(one))
 
 
 def test_a_measurement_that_was_mostly_disturbed_says_so_beside_its_status():
