@@ -31,6 +31,8 @@ SEVERAL_TIMES = 3.0
 """An input that was never seen may take longer than others, since its memory is met for the first time; not so much."""
 LEAST_EXCESS_NS = 20_000
 """Below, a first touch of memory and a wake-up may be all there is."""
+WARMER = "use a longer --warmup"
+SLOWER = "the machine may have become slower (heat, power, its host): more --processes would tell"
 
 
 class Mark(StrEnum):
@@ -210,9 +212,9 @@ def _drifted(measurement: Measurement) -> Iterator[str]:
     disturbed = Mark.DISTURBED in marks(measurement)
     for process in measurement.processes:
         if process.drift is not None:
-            moved = "rose" if process.drift > 0 else "fell"
+            moved, remedy = ("rose", SLOWER) if process.drift > 0 else ("fell", WARMER)
             which = _which(process, measurement)
-            remedy = "the machine was disturbed meanwhile" if disturbed else "use a longer --warmup"
+            remedy = "the machine was disturbed meanwhile" if disturbed else remedy
             yield f"the latency {moved} by {abs(process.drift):.0%} while it was measured{which}: {remedy}"
 
 

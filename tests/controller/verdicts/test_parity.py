@@ -226,7 +226,13 @@ def test_a_measurement_without_quiet_time_is_called_disturbed_and_not_too_short(
     assert status_words(whole) == "ok, disturbed", "what was to be left out counts"
     left_out = replace(whole, latency=replace(whole.latency, excluded=60))
     assert status_words(left_out) == "ok"
-    assert doubts(left_out)[0].endswith("use a longer --warmup"), "what is left was quiet"
+    assert doubts(left_out)[0].endswith("(heat, power, its host): more --processes would tell"), (
+        "what is left was quiet"
+    )
+    fell = replace(left_out, processes=(Process(0, drift=-0.12), *drifting[1:]))
+    assert doubts(fell)[0] == (
+        "the latency fell by 12% while it was measured (process 1 of 2): use a longer --warmup"
+    ), "no longer warm-up makes quicker what became slower"
 
 
 def test_too_few_inferences_to_tell_are_no_finding_of_unsteadiness():
