@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import invented
 from enginebench_controller.records import (
+    Bystanders,
     Coverage,
     Effective,
     EngineRef,
@@ -12,6 +13,7 @@ from enginebench_controller.records import (
     HostFacts,
     Layer,
     LayerState,
+    MachineUse,
     ModelWork,
     Phase,
     Profile,
@@ -85,6 +87,7 @@ def profile(identity="p0000001", **fields):
         host=HostFacts(cpu_model="Invented 3000", isa=("avx2",)),
         plan={"models": ["model.onnx"], "options": {}},
         order_id="o0000001",
+        bystanders=Bystanders(meanwhile=MachineUse(10**9, 4, 10**8), unseen=("who else uses the device",)),
     )
     return replace(whole, **fields)
 

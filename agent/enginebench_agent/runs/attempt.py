@@ -207,8 +207,12 @@ class Attempt:
 
     async def _tell_bystanders(self) -> None:
         """Only with numbers: a member that fails may do so while another has its turn."""
-        if self._result is not None and self._result.outcome != OUTCOME_FAILED and self._result.HasField("measurement"):
+        if self._result is None or self._result.outcome == OUTCOME_FAILED:
+            return
+        if self._result.HasField("measurement"):
             self._result.measurement.bystanders.CopyFrom(await self._watch.end())
+        elif self._result.HasField("profile"):
+            self._result.profile.bystanders.CopyFrom(await self._watch.end())
 
     async def _take_block(self, part: ResultPart) -> None:
         self._blocks += part.HasField("block")

@@ -16,6 +16,7 @@ from enginebench_controller.files.forms import Count, Derived, DocumentForm, For
 from enginebench_controller.files.reading import read_export
 from enginebench_controller.graph.roofline import Roofline, rooflines
 from enginebench_controller.records import (
+    Bystanders,
     Coverage,
     EngineRef,
     HostFacts,
@@ -29,7 +30,7 @@ from enginebench_controller.records import (
     Profile,
     ProfileNode,
 )
-from enginebench_controller.records.fields import HOST, INTERVAL, PHASES, finite
+from enginebench_controller.records.fields import BYSTANDERS, HOST, INTERVAL, PHASES, finite
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.layers import TypeTime
 from enginebench_controller.store.store import Store
@@ -83,6 +84,7 @@ def _heading(profile: Profile) -> Document:
         "work": asdict(profile.work) if profile.work else None,
         "model_size_bytes": profile.model_size_bytes,
         "peak_rss_bytes": profile.peak_rss_bytes,
+        "bystanders": BYSTANDERS.to_data(profile.bystanders),
     }
 
 
@@ -226,6 +228,7 @@ class PassForm(SubjectForm):
     work: WorkForm | None
     model_size_bytes: Count | None
     peak_rss_bytes: Derived[int | None]
+    bystanders: Bystanders | None = None
 
 
 class FiguresForm(Form):

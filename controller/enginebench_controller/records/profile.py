@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from enginebench_controller.records.configuration import Configuration
-from enginebench_controller.records.run import Effective, EngineRef, Failure, Phase, Status
+from enginebench_controller.records.run import Bystanders, Effective, EngineRef, Failure, Phase, Status
 from enginebench_controller.records.target import HostFacts
 from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, LayerState
 
@@ -125,6 +125,7 @@ class Profile:
     Latencies are medians of single inferences, of the same configuration with and without counters. `nodes` is the
     graph as given; where there is none, `unmatched_reason` says why, and `work` and `coverage` are None. `host` is what
     the target said of its machine then, `plan` what was asked for, and passes of one command share an `order_id`.
+    `bystanders` are who else used the machine meanwhile, None where nobody looked.
     """
 
     id: str
@@ -152,6 +153,7 @@ class Profile:
     plan: Mapping[str, Any] = field(default_factory=dict)
     order_id: str | None = None
     imported: bool = False
+    bystanders: Bystanders | None = None
 
     @property
     def tells_means(self) -> bool:

@@ -154,6 +154,7 @@ def profiled(case: Case, order: PassOrder, profile_id: str, result: run_pb2.RunR
         unprofiled_latency_ns=message.unprofiled_latency_ns or None,
         layers=tuple(wire.from_layer(layer) for layer in message.layers),
         phases=wire.from_phases(message.phases),
+        bystanders=wire.from_bystanders(message.bystanders) if message.HasField("bystanders") else None,
     )
 
 

@@ -18,7 +18,7 @@ from enginebench_controller.records import (
     ProfileNode,
     Status,
 )
-from enginebench_controller.records.fields import HOST, PHASES
+from enginebench_controller.records.fields import BYSTANDERS, HOST, PHASES
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.models import keep_model
 from enginebench_controller.store.naming import meant, only, unknown
@@ -58,6 +58,7 @@ def to_profile_row(profile: Profile) -> Row:
         "phases": to_json(PHASES.to_data(profile.phases)),
         "host": to_json(HOST.to_data(profile.host)),
         "plan": to_json(profile.plan),
+        "bystanders": to_json(BYSTANDERS.to_data(profile.bystanders)) if profile.bystanders else None,
     }
 
 
@@ -73,6 +74,7 @@ def from_profile_row(row: Row, layers: tuple[Layer, ...] = (), nodes: tuple[Prof
         phases=PHASES.from_text(row["phases"]),
         host=HOST.from_text(row["host"]),
         plan=json.loads(row["plan"]),
+        bystanders=BYSTANDERS.from_text(row["bystanders"]) if row["bystanders"] else None,
     )
 
 

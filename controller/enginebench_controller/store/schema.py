@@ -381,10 +381,14 @@ BOARDS = Migration(
 
 LABELS = Migration("labels of targets", ("ALTER TABLE targets ADD COLUMN labels JSON DEFAULT '{}'",))
 
+PASSES_BESIDE = Migration(
+    "who else used the machine of a profile", ("ALTER TABLE profiles ADD COLUMN bystanders JSON",)
+)
+
 FIRST_VERSION = 6
 """What a file says of itself after the first step. Before it were five versions that no release had."""
 
-MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES), BY_KIND, SEARCHES, BOARDS, LABELS)
+MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES), BY_KIND, SEARCHES, BOARDS, LABELS, PASSES_BESIDE)
 """Step n of this list takes a file to schema version FIRST_VERSION - 1 + n. What was released is never changed."""
 
 _JOURNAL = """

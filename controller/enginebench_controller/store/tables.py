@@ -251,6 +251,7 @@ PROFILED = (
         plan: what was asked for
         order_id: passes of one command share it
         imported: whether it came from an exported file
+        bystanders: who else used the machine before and meanwhile: names, pids, processor time; what cannot be seen
         """,
     ),
     table(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.records import Block, DisturbanceKind, MachineUse, Measurement
+from enginebench_controller.records import Block, DisturbanceKind, MachineUse, Measurement, Profile
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,9 @@ def summarize_evidence(blocks: Sequence[Block]) -> EvidenceSummary:
 WORTH_A_WORD = 0.05
 """Of the machine: a block is disturbed from this share of its own cores on."""
 
+BESIDE_A_PASS = 0.1
+"""Of the cores of a profile: a pass is short, and what is counted in ticks is coarse."""
+
 LEAST_TOLD = 0.005
 """Of the machine: less is told as 0 %, of which nobody used most."""
 
@@ -61,6 +64,18 @@ def unseen(measurement: Measurement) -> tuple[str, ...]:
 def others_used(use: MachineUse, unseen: tuple[str, ...] = ()) -> str:
     """Say how much others used, and who: "other processes used 31 % of the machine, most of it `pip` (pid 812)"."""
     return f"other processes used {100 * use.share:.0f} % of the machine{_by_whom(use, unseen)}"
+
+
+def beside_pass(profile: Profile) -> MachineUse | None:
+    """Return what others used while a profile was made; None where it was little, or nobody can tell."""
+    use = profile.bystanders.meanwhile if profile.bystanders else None
+    little = BESIDE_A_PASS * profile.configuration.cores
+    return None if use is None or use.other_cpu_time_ns <= little * use.duration_ns else use
+
+
+def beside_words(profile: Profile, use: MachineUse) -> str:
+    """Say that others used the machine while a profile was made, and who."""
+    return f"{others_used(use, profile.bystanders.unseen if profile.bystanders else ())} while it was profiled"
 
 
 def waiting_for(use: MachineUse, at_most_ns: int) -> str:

@@ -8,6 +8,7 @@ from enginebench_controller.wire.configurations import from_configuration, from_
 from enginebench_controller.wire.fields import short
 from enginebench_controller.wire.results import (
     from_block,
+    from_bystanders,
     from_captured_output,
     from_effective,
     from_failure,
@@ -25,6 +26,7 @@ from enginebench_controller.wire.targets import from_engine, from_host, from_pea
 
 __all__ = [
     "from_block",
+    "from_bystanders",
     "from_captured_output",
     "from_configuration",
     "from_effective",

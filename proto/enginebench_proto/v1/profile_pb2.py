@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from enginebench_proto.v1 import measurement_pb2 as enginebench__proto_dot_v1_dot_measurement__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"enginebench_proto/v1/profile.proto\x12\x0e\x65nginebench.v1\x1a&enginebench_proto/v1/measurement.proto\"\xf2\x01\n\x07Profile\x12,\n\teffective\x18\x01 \x01(\x0b\x32\x19.enginebench.v1.Effective\x12\x12\n\niterations\x18\x02 \x01(\x04\x12 \n\x13profiled_latency_ns\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x1d\n\x15unprofiled_latency_ns\x18\x04 \x01(\x04\x12%\n\x06layers\x18\x05 \x03(\x0b\x32\x15.enginebench.v1.Layer\x12%\n\x06phases\x18\x06 \x03(\x0b\x32\x15.enginebench.v1.PhaseB\x16\n\x14_profiled_latency_ns\"\xf3\x02\n\x05Layer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0e\n\x06kernel\x18\x03 \x01(\t\x12\x11\n\tprecision\x18\x04 \x01(\t\x12,\n\routput_shapes\x18\x05 \x03(\x0b\x32\x15.enginebench.v1.Shape\x12\r\n\x05order\x18\x06 \x01(\r\x12)\n\x05state\x18\x07 \x01(\x0e\x32\x1a.enginebench.v1.LayerState\x12\x0f\n\x07time_ns\x18\x08 \x03(\x04\x12\r\n\x05\x63\x61lls\x18\t \x01(\r\x12\x14\n\x0csource_nodes\x18\n \x03(\t\x12\x0e\n\x06inputs\x18\x0b \x03(\t\x12\x0f\n\x07outputs\x18\x0c \x03(\t\x12\x39\n\nparameters\x18\r \x03(\x0b\x32%.enginebench.v1.Layer.ParametersEntry\x1a\x31\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x16\n\x05Shape\x12\r\n\x05sizes\x18\x01 \x03(\x03*\x81\x01\n\nLayerState\x12\x1b\n\x17LAYER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14LAYER_STATE_EXECUTED\x10\x01\x12\x1c\n\x18LAYER_STATE_NOT_EXECUTED\x10\x02\x12\x1e\n\x1aLAYER_STATE_OPTIMIZED_AWAY\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"enginebench_proto/v1/profile.proto\x12\x0e\x65nginebench.v1\x1a&enginebench_proto/v1/measurement.proto\"\xa2\x02\n\x07Profile\x12,\n\teffective\x18\x01 \x01(\x0b\x32\x19.enginebench.v1.Effective\x12\x12\n\niterations\x18\x02 \x01(\x04\x12 \n\x13profiled_latency_ns\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x1d\n\x15unprofiled_latency_ns\x18\x04 \x01(\x04\x12%\n\x06layers\x18\x05 \x03(\x0b\x32\x15.enginebench.v1.Layer\x12%\n\x06phases\x18\x06 \x03(\x0b\x32\x15.enginebench.v1.Phase\x12.\n\nbystanders\x18\x07 \x01(\x0b\x32\x1a.enginebench.v1.BystandersB\x16\n\x14_profiled_latency_ns\"\xf3\x02\n\x05Layer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0e\n\x06kernel\x18\x03 \x01(\t\x12\x11\n\tprecision\x18\x04 \x01(\t\x12,\n\routput_shapes\x18\x05 \x03(\x0b\x32\x15.enginebench.v1.Shape\x12\r\n\x05order\x18\x06 \x01(\r\x12)\n\x05state\x18\x07 \x01(\x0e\x32\x1a.enginebench.v1.LayerState\x12\x0f\n\x07time_ns\x18\x08 \x03(\x04\x12\r\n\x05\x63\x61lls\x18\t \x01(\r\x12\x14\n\x0csource_nodes\x18\n \x03(\t\x12\x0e\n\x06inputs\x18\x0b \x03(\t\x12\x0f\n\x07outputs\x18\x0c \x03(\t\x12\x39\n\nparameters\x18\r \x03(\x0b\x32%.enginebench.v1.Layer.ParametersEntry\x1a\x31\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x16\n\x05Shape\x12\r\n\x05sizes\x18\x01 \x03(\x03*\x81\x01\n\nLayerState\x12\x1b\n\x17LAYER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14LAYER_STATE_EXECUTED\x10\x01\x12\x1c\n\x18LAYER_STATE_NOT_EXECUTED\x10\x02\x12\x1e\n\x1aLAYER_STATE_OPTIMIZED_AWAY\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,14 +34,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LAYER_PARAMETERSENTRY']._loaded_options = None
   _globals['_LAYER_PARAMETERSENTRY']._serialized_options = b'8\001'
-  _globals['_LAYERSTATE']._serialized_start=738
-  _globals['_LAYERSTATE']._serialized_end=867
+  _globals['_LAYERSTATE']._serialized_start=786
+  _globals['_LAYERSTATE']._serialized_end=915
   _globals['_PROFILE']._serialized_start=95
-  _globals['_PROFILE']._serialized_end=337
-  _globals['_LAYER']._serialized_start=340
-  _globals['_LAYER']._serialized_end=711
-  _globals['_LAYER_PARAMETERSENTRY']._serialized_start=662
-  _globals['_LAYER_PARAMETERSENTRY']._serialized_end=711
-  _globals['_SHAPE']._serialized_start=713
-  _globals['_SHAPE']._serialized_end=735
+  _globals['_PROFILE']._serialized_end=385
+  _globals['_LAYER']._serialized_start=388
+  _globals['_LAYER']._serialized_end=759
+  _globals['_LAYER_PARAMETERSENTRY']._serialized_start=710
+  _globals['_LAYER_PARAMETERSENTRY']._serialized_end=759
+  _globals['_SHAPE']._serialized_start=761
+  _globals['_SHAPE']._serialized_end=783
 # @@protoc_insertion_point(module_scope)

@@ -20,20 +20,22 @@ LAYER_STATE_NOT_EXECUTED: LayerState
 LAYER_STATE_OPTIMIZED_AWAY: LayerState
 
 class Profile(_message.Message):
-    __slots__ = ("effective", "iterations", "profiled_latency_ns", "unprofiled_latency_ns", "layers", "phases")
+    __slots__ = ("effective", "iterations", "profiled_latency_ns", "unprofiled_latency_ns", "layers", "phases", "bystanders")
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     PROFILED_LATENCY_NS_FIELD_NUMBER: _ClassVar[int]
     UNPROFILED_LATENCY_NS_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     PHASES_FIELD_NUMBER: _ClassVar[int]
+    BYSTANDERS_FIELD_NUMBER: _ClassVar[int]
     effective: _measurement_pb2.Effective
     iterations: int
     profiled_latency_ns: int
     unprofiled_latency_ns: int
     layers: _containers.RepeatedCompositeFieldContainer[Layer]
     phases: _containers.RepeatedCompositeFieldContainer[_measurement_pb2.Phase]
-    def __init__(self, effective: _Optional[_Union[_measurement_pb2.Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., profiled_latency_ns: _Optional[int] = ..., unprofiled_latency_ns: _Optional[int] = ..., layers: _Optional[_Iterable[_Union[Layer, _Mapping]]] = ..., phases: _Optional[_Iterable[_Union[_measurement_pb2.Phase, _Mapping]]] = ...) -> None: ...
+    bystanders: _measurement_pb2.Bystanders
+    def __init__(self, effective: _Optional[_Union[_measurement_pb2.Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., profiled_latency_ns: _Optional[int] = ..., unprofiled_latency_ns: _Optional[int] = ..., layers: _Optional[_Iterable[_Union[Layer, _Mapping]]] = ..., phases: _Optional[_Iterable[_Union[_measurement_pb2.Phase, _Mapping]]] = ..., bystanders: _Optional[_Union[_measurement_pb2.Bystanders, _Mapping]] = ...) -> None: ...
 
 class Layer(_message.Message):
     __slots__ = ("name", "type", "kernel", "precision", "output_shapes", "order", "state", "time_ns", "calls", "source_nodes", "inputs", "outputs", "parameters")

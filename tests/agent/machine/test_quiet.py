@@ -187,10 +187,15 @@ async def test_a_run_beside_a_busy_process_tells_whom_it_waited_for_and_who_dist
 
 
 @pytest.mark.slow
-async def test_a_profile_has_no_bystanders_and_no_measurement(
-    model: bytes, start_agent: Callable[..., AgentProcess]
+async def test_a_profile_tells_who_was_at_work_beside_it(
+    model: bytes, tmp_path: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:
     async with connected(start_agent()) as client:
         await client.upload(model)
-        outcome = await client.run(make_spec(model, "layers", kind=run_pb2.RUN_KIND_PROFILE))
+        with at_work(tmp_path / "busy-beside.py", 4):
+            await asyncio.sleep(0.2)
+            outcome = await client.run(make_spec(model, "layers", kind=run_pb2.RUN_KIND_PROFILE))
     assert outcome.result.HasField("profile") and not outcome.result.HasField("measurement")
+    meanwhile = outcome.result.profile.bystanders.meanwhile
+    assert "busy-beside.py" in [one.name for one in meanwhile.busiest]
+    assert meanwhile.other_cpu_time_ns > 0.1 * meanwhile.duration_ns

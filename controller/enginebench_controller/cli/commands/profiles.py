@@ -37,6 +37,7 @@ from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.layers import TypeTime
 from enginebench_controller.store.naming import shortest
+from enginebench_controller.verdicts.disturbances import beside_pass, beside_words, remedy
 from enginebench_controller.verdicts.layers.advice import DEFAULT
 from enginebench_controller.verdicts.layers.advisor import uneven_words
 from enginebench_controller.verdicts.parity import engine_label
@@ -74,6 +75,8 @@ def print_summary(profile: Profile) -> None:
         remark(f"  layers are not matched to source nodes: {profile.unmatched_reason}")
     if profile.effective.prepared:
         remark(f"  {profile.effective.preparation}")
+    if use := beside_pass(profile):
+        remark(f"  {beside_words(profile, use)}: {remedy(use)}, and profile again")
     if (found := figures.unevenness(profile)) is not None and found > DEFAULT.uneven:
         remark(f"  {uneven_words(found)}: profile again when it is quiet")
 
@@ -130,7 +133,7 @@ def _listed(profile: Profile) -> list[object]:
         _number(figures.profiled_to_unprofiled(profile)),
         _number(figures.ratio(sum_ns, profile.unprofiled_latency_ns)),
         UNKNOWN if coverage is None else _percent(coverage.share),
-        profile.status.value,
+        f"{profile.status.value}, disturbed" if beside_pass(profile) else profile.status.value,
     ]
 
 

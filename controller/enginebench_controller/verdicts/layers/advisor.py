@@ -12,6 +12,8 @@ from enginebench_controller.plan.int8 import beside_int8
 from enginebench_controller.plan.plan import run_command
 from enginebench_controller.records import ModelVersion, Peak, PeakKind, Profile
 from enginebench_controller.stats.layers import layers_to_latency, profiled_to_unprofiled, ratio, unevenness
+from enginebench_controller.verdicts import disturbances
+from enginebench_controller.verdicts.disturbances import beside_pass, beside_words
 from enginebench_controller.verdicts.layers.advice import DEFAULT, Advice, AdvisedProfile, Severity, Thresholds, percent
 from enginebench_controller.verdicts.parity import requested_is_not_effective
 from enginebench_controller.verdicts.pruning.prospects import PruningOutcome, prospects_of
@@ -86,6 +88,14 @@ def sum_is_off(subject: AdvisedProfile) -> Iterator[Advice]:
         "do not read a layer's time as its part of the latency",
         {"layers_to_latency": found},
     )
+
+
+def disturbed(subject: AdvisedProfile) -> Iterator[Advice]:
+    """Others used the machine while the pass went on."""
+    if use := beside_pass(subject.profile):
+        remedy = f"{disturbances.remedy(use)}, and profile again; shares suffer less than times"
+        evidence: dict[str, float | int | str] = {"others_share": use.share}
+        yield _warning(subject, "disturbed", beside_words(subject.profile, use), remedy, evidence)
 
 
 def uneven(subject: AdvisedProfile) -> Iterator[Advice]:
@@ -375,6 +385,7 @@ RULES: tuple[Rule, ...] = (
     other_settings,
     distorted,
     sum_is_off,
+    disturbed,
     uneven,
     low_coverage,
     int8_unused,

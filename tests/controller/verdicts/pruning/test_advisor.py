@@ -7,6 +7,7 @@ from passes import conv, layer, one_pass, relu, sweep
 
 from enginebench_controller.graph.roofline import Bound
 from enginebench_controller.records import (
+    Bystanders,
     Configuration,
     Coverage,
     Derivation,
@@ -14,9 +15,11 @@ from enginebench_controller.records import (
     Effective,
     EngineRef,
     HostFacts,
+    MachineUse,
     ModelVersion,
     Peak,
     PeakKind,
+    ProcessUse,
     ProfileNode,
     Rate,
     Readback,
@@ -191,6 +194,22 @@ def test_inferences_that_took_unlike_times():
     assert found.evidence == {"unevenness": pytest.approx(0.75)} and "differs by 75" in found.sentence
     assert not only("uneven", of(10, 10, 11, 10, 10, 99)), "single ones that were held up"
     assert not only("uneven", of(10, 99, 10)), "too few"
+
+
+def test_a_pass_beside_others_says_so_and_who_they_are():
+    def beside(other_ms):
+        used = MachineUse(
+            100_000_000, 8, other_ms * 1_000_000, busiest=(ProcessUse("pip", 812, 1, other_ms * 900_000),)
+        )
+        return plain(bystanders=Bystanders(meanwhile=used))
+
+    cores = plain().configuration.cores
+    (found,) = only("disturbed", beside(40 * cores))
+    assert found.sentence == (
+        f"other processes used {5 * cores} % of the machine, most of it `pip` (pid 812) while it was profiled"
+    )
+    assert found.remedy.startswith("close `pip`, or measure when it has ended, and profile again")
+    assert not only("disturbed", beside(9 * cores)) and not only("disturbed", plain(bystanders=Bystanders()))
 
 
 @pytest.mark.parametrize(
