@@ -75,7 +75,7 @@ def beside_pass(profile: Profile) -> MachineUse | None:
 
 def beside_words(profile: Profile, use: MachineUse) -> str:
     """Say that others used the machine while a profile was made, and who."""
-    return f"{others_used(use, profile.bystanders.unseen if profile.bystanders else ())} while it was profiled"
+    return f"while it was profiled, {others_used(use, profile.bystanders.unseen if profile.bystanders else ())}"
 
 
 def waiting_for(use: MachineUse, at_most_ns: int) -> str:

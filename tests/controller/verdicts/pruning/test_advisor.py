@@ -206,7 +206,7 @@ def test_a_pass_beside_others_says_so_and_who_they_are():
     cores = plain().configuration.cores
     (found,) = only("disturbed", beside(40 * cores))
     assert found.sentence == (
-        f"other processes used {5 * cores} % of the machine, most of it `pip` (pid 812) while it was profiled"
+        f"while it was profiled, other processes used {5 * cores} % of the machine, most of it `pip` (pid 812)"
     )
     assert found.remedy.startswith("close `pip`, or measure when it has ended, and profile again")
     assert not only("disturbed", beside(9 * cores)) and not only("disturbed", plain(bystanders=Bystanders()))
