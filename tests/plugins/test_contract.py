@@ -147,6 +147,15 @@ def test_an_engine_that_lifts_its_confinement_fails(tmp_path: Path) -> None:
         Unconfined().test_processor_time_stays_within_the_cores(tmp_path, 1)
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one processor there is no pool")
+def test_a_pool_of_threads_for_each_request_fails(tmp_path: Path) -> None:
+    class Planted(EngineContract):
+        plugin = "planted:POOL_FOR_EACH"
+
+    with pytest.raises(AssertionError, match="threads work for 4 requests"):
+        Planted().test_processor_time_stays_within_the_cores(tmp_path, 2)
+
+
 @pytest.mark.parametrize(
     ("name", "statement"),
     [

@@ -82,7 +82,7 @@ def _use(engine: spec.Engine, source: spec.ModelSource, case: Mapping[str, Any],
     for slot in slots:
         slot.close()
     compiled.close()
-    return used | {"streams": None if told is None else told.value}
+    return used | {"requests": settings.requests, "streams": None if told is None else told.value}
 
 
 def _measured(work: Callable[[], object]) -> dict[str, Any]:
