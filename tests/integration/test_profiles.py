@@ -45,6 +45,7 @@ def test_a_profile_leads_its_layers_back_to_the_model(made: tuple[Bench, dict]) 
     assert profile["work"]["parameters"] == 8 * 16 + 16 * 4
     assert profile["figures"]["layers_ns"] == pytest.approx(1_000_000)
     assert profile["figures"]["layers_to_latency"] == pytest.approx(1_000_000 / profile["unprofiled_latency_ns"])
+    assert profile["bystanders"]["meanwhile"]["duration_ns"] > 0, "who else used the machine"
     assert profile["host"]["cpu_model"] is not None and profile["model_size_bytes"] > 0
     assert profile["phases"] and profile["peak_rss_bytes"] > 0
     assert profile["plan"]["batch"] == [2] and profile["order_id"]
