@@ -424,6 +424,9 @@ class Twice(SoundRequest):
         return super().infer(inputs)
 
 
+PROVIDERS, ECHOED_PROVIDERS = AsPlugin(Providers(are_followed=True)), AsPlugin(Providers(are_followed=False))
+
+
 @dataclass
 class Streams(SoundEngine):
     """Says that it runs as many streams as were asked for; it does, or one after the other."""

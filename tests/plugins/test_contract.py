@@ -172,9 +172,15 @@ def test_equal_work_that_is_done_once_fails(name: str, statement: Statement, tmp
 
 
 def test_a_provider_that_is_told_and_does_not_compute_fails(tmp_path: Path) -> None:
-    EngineContract().test_a_provider_that_is_told_does_the_work(planted.Providers(are_followed=True), tmp_path)
+    class Followed(EngineContract):
+        plugin = "planted:PROVIDERS"
+
+    class Echoed(EngineContract):
+        plugin = "planted:ECHOED_PROVIDERS"
+
+    Followed().test_a_provider_that_is_told_does_the_work(load_engine(Followed.plugin), tmp_path)
     with pytest.raises(AssertionError, match="cpu and other are told, with equal outputs in equal time"):
-        EngineContract().test_a_provider_that_is_told_does_the_work(planted.Providers(are_followed=False), tmp_path)
+        Echoed().test_a_provider_that_is_told_does_the_work(load_engine(Echoed.plugin), tmp_path)
 
 
 def test_a_precision_that_is_told_and_not_computed_in_fails(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ That is processor time, wall clock, how long threads ran or waited for a process
 and the processors that any thread may run on.
 
     python core_use.py PLUGIN CASE    a module's name or file; the case is JSON: path, format, inputs, settings, loads,
-                                      and seconds, or pairs
+                                      and seconds, or pairs, or pairs and choices
 
-One line of JSON a load: what was used in so many seconds, or by so many pairs of equal work and of other work, or why
-the engine refuses its settings. A process of its own, because confinement must come before the engine's import and
-cannot be taken back.
+One line of JSON a load: what was used in so many seconds, or by so many pairs of equal work and of other work, or of
+the same work with each of two choices of options, or why the engine refuses its settings. A process of its own, because
+confinement must come before the engine's import and cannot be taken back.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from enginebench_agent.machine.this_process import process_cpu_time_ns, tasks, thread_times_ns, working_threads
 from enginebench_agent.worker.confine import confine_to_cores
@@ -30,6 +30,8 @@ from enginebench_plugins import spec
 
 WARM_UP_S = 0.2
 ROUNDS = 3
+INFERENCES = 10
+Measured = TypeVar("Measured")
 REQUESTS_PER_CORE = 2
 """More in flight than there are cores, so that an engine that gives each request a core of its own is caught."""
 
@@ -69,8 +71,9 @@ def _use(engine: spec.Engine, source: spec.ModelSource, case: Mapping[str, Any],
     requests = 1 if load is spec.Load.SYNC else REQUESTS_PER_CORE * cores
     streams = cores if load is spec.Load.ASYNC and engine.info().multiple_streams else 1
     settings = spec.Settings(**({"requests": requests, "streams": streams} | case["settings"]), load=load)
-    source = replace(source, settings=settings)
-    compiled = engine.compile(engine.convert(engine.read(source), source), source, settings)
+    if "choices" in case:
+        return _choices(engine, source, settings, case)
+    compiled = _compiled(engine, source, settings)
     slots = [compiled.create_request() for _ in range(settings.requests)]
     told = compiled.effective().streams
     run = _in_turn if load is spec.Load.SYNC else _in_flight
@@ -83,6 +86,42 @@ def _use(engine: spec.Engine, source: spec.ModelSource, case: Mapping[str, Any],
         slot.close()
     compiled.close()
     return used | {"requests": settings.requests, "streams": None if told is None else told.value}
+
+
+def _choices(
+    engine: spec.Engine, source: spec.ModelSource, settings: spec.Settings, case: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Whether the outputs of two choices are equal to the last bit, and if so, what inferences with each used."""
+    import numpy as np
+
+    each = [replace(settings, options={**settings.options, **choice}) for choice in case["choices"]]
+    pairs = []
+    for index in range(case["pairs"]):
+        (used, outputs), (other_used, others) = _in_turns(lambda one: _chosen(engine, source, each[one]), index)
+        if not all(np.array_equal(outputs[name], others[name]) for name in outputs):
+            return {"are_equal": False}
+        pairs.append([used, other_used])
+    return {"are_equal": True, "pairs": pairs}
+
+
+def _chosen(
+    engine: spec.Engine, source: spec.ModelSource, settings: spec.Settings
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What inferences used, and their outputs; compiled for them alone, as a choice may hold for all of a process."""
+    import numpy as np
+
+    inputs, compiled = _inputs(source), _compiled(engine, source, settings)
+    request = compiled.create_request()
+    outputs = {name: np.array(array) for name, array in request.infer(inputs).items()}
+    used = _measured(lambda: [request.infer(inputs) for _ in range(INFERENCES)])
+    request.close()
+    compiled.close()
+    return used, outputs
+
+
+def _compiled(engine: spec.Engine, source: spec.ModelSource, settings: spec.Settings) -> spec.CompiledModel:
+    source = replace(source, settings=settings)
+    return engine.compile(engine.convert(engine.read(source), source), source, settings)
 
 
 def _measured(work: Callable[[], object]) -> dict[str, Any]:
@@ -110,12 +149,14 @@ def _pairs(
         rotation = [_inputs(source, seed) for seed in range(ROUNDS * len(slots))]
         same = [rotation[0]] * len(rotation)
         work = [lambda: run_rotating(slots, same), lambda: run_rotating(slots, rotation)]
-    pairs = []
-    for index in range(count):
-        first = index % 2
-        used = {one: _measured(work[one]) for one in (first, 1 - first)}
-        pairs.append([used[0], used[1]])
-    return pairs
+    return [_in_turns(lambda one: _measured(work[one]), index) for index in range(count)]
+
+
+def _in_turns(measure: Callable[[int], Measured], index: int) -> list[Measured]:
+    """What each of two used, or more of it; the one and the other is first."""
+    first = index % 2
+    used = {one: measure(one) for one in (first, 1 - first)}
+    return [used[0], used[1]]
 
 
 def _wanted_ns() -> int:

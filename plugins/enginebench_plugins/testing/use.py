@@ -4,19 +4,18 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
 from enginebench_agent.machine.cores import physical_cores
 from enginebench_plugins import spec
-from enginebench_plugins.testing.contract_models import Arrays, ContractModel
+from enginebench_plugins.testing.contract_models import ContractModel
 from enginebench_plugins.testing.in_flight import copied
 from enginebench_plugins.testing.workbench import (
     IN_FLIGHT,
@@ -34,9 +33,9 @@ ABSURD = 64
 PRECISION_WORDS = {"f32", "bf16", "f16", "int8", "mixed"}
 CORE_USE = Path(__file__).parent / "core_use.py"
 CORE_USE_S = 0.5
+MOST_S = 120
 CORE_USE_ALLOWANCE = 1.05
 PAIRS = 9
-INFERENCES = 10
 ALIKE = 1.25
 EQUAL_ITEMS = 0.6
 """Of the time of a batch whose items differ: three that are computed as one take a third."""
@@ -44,14 +43,6 @@ SPENT_HERE = 0.2
 """Of the wall clock, on a busy machine too; less is spent on another device, or in another process."""
 TWO_STREAMS = 1.6
 """Two inferences at once want 2 cores, on a busy machine too; inferences behind one lock wanted 1.1 to 1.4."""
-
-
-class Chosen(NamedTuple):
-    """What an engine does where an option has one of its values; the quickest inference, in nanoseconds."""
-
-    provider: str | None
-    outputs: Arrays
-    time_ns: int
 
 
 class UseContract(Workbench):
@@ -100,11 +91,11 @@ class UseContract(Workbench):
     @promise("Never fill in what was requested.")
     def test_a_provider_that_is_told_does_the_work(self, engine: spec.Engine, tmp_path: Path) -> None:
         models = [self.classifier(tmp_path)]
-        if (heavy := self.heavy(tmp_path)).format in engine.info().reads:
-            models.append(heavy)  # what one cannot run well it may give to another, and say so
+        if self.heavy(tmp_path).format in engine.info().reads:
+            models.append(self.timed(engine, tmp_path))  # what one cannot run well it may give to another, and say so
         told: dict[str, dict[str, spec.OptionValue]] = {}
         for option, choice in choices(engine):
-            provider = None if option.profile_only else self.chosen(engine, models[0], {option.name: choice}).provider
+            provider = None if option.profile_only else self.provider(engine, models[0], {option.name: choice})
             if provider is not None:
                 told.setdefault(option.name, {}).setdefault(provider, choice)
         for name, by_provider in told.items():
@@ -124,40 +115,29 @@ class UseContract(Workbench):
             return  # a refusal is honest, too
         assert threads is None or threads.value <= usable, f"{threads} on {usable} processors is an echo"
 
-    def chosen(self, engine: spec.Engine, model: ContractModel, options: Mapping[str, spec.OptionValue]) -> Chosen:
-        """What is told of the provider, unless it is refused or assumed; outputs, and the time of some inferences."""
-        offered = sorted(batches(engine))
-        batch = offered[min(1, len(offered) - 1)]  # a single item some leave to other kernels
-        inputs = model.inputs_for(batch, seed=9)
-        settings = self.settings(batch=batch, cores=1, options={**self.options, **options})
+    def provider(
+        self, engine: spec.Engine, model: ContractModel, options: Mapping[str, spec.OptionValue]
+    ) -> str | None:
+        """What is told of it with these options, unless they are refused or it is assumed."""
+        batch = min(batches(engine))
+        settings = self.settings(batch=batch, options={**self.options, **options})
         try:
             with self.compiled(engine, model.source(batch), settings) as compiled:
                 request = compiled.create_request()
-                outputs = copied(request.infer(inputs))
-                times_ns = []
-                for _ in range(INFERENCES):
-                    begin_ns = time.perf_counter_ns()
-                    request.infer(inputs)
-                    times_ns.append(time.perf_counter_ns() - begin_ns)
+                request.infer(model.inputs_for(batch, seed=9))
                 told = compiled.effective().provider
                 request.close()
         except spec.UnsupportedSettingsError:
-            return Chosen(None, {}, 0)
-        provider = told.value if told and told.source is not spec.Source.ASSUMED else None
-        return Chosen(provider, outputs, min(times_ns))
+            return None
+        return told.value if told and told.source is not spec.Source.ASSUMED else None
 
     def are_one(self, engine: spec.Engine, model: ContractModel, *options: Mapping[str, spec.OptionValue]) -> bool:
-        """Whether outputs are equal to the last bit, and the quickest of many inferences that take turns."""
-        times_ns = []
-        for _ in range(PAIRS):
-            one, other = (self.chosen(engine, model, each) for each in options)
-            if not (one.outputs and other.outputs):  # refused
-                return False
-            if not all(np.array_equal(one.outputs[name], other.outputs[name]) for name in model.outputs):
-                return False
-            times_ns.append((one.time_ns, other.time_ns))
-        quickest, other_quickest = np.min(times_ns, axis=0)
-        return bool(quickest < ALIKE * other_quickest and other_quickest < ALIKE * quickest)
+        """Whether with both options outputs are equal to the last bit, and the time of inferences on one core, too."""
+        offered = sorted(batches(engine))
+        batch = offered[min(1, len(offered) - 1)]  # a single item some leave to other kernels
+        settings = {"cores": 1, "batch": batch}
+        (use,) = self.confined(model, settings, (spec.Load.SYNC,), pairs=PAIRS, choices=options)
+        return bool(use.get("are_equal") and 1 / ALIKE < _ratio(use["pairs"]) < ALIKE)
 
     # The cores it uses.
 
@@ -208,16 +188,11 @@ class UseContract(Workbench):
     def assert_alike(self, model: ContractModel, what: str, load: spec.Load, **settings: int) -> None:
         """What is equal takes no less than as many others, by the median of pairs on one core.
 
-        There, threads of one engine wait for each other neither actively nor in vain. Processor time, where it is spent
-        here: others on the machine change little of that.
+        There, threads of one engine wait for each other neither actively nor in vain.
         """
         (use,) = self.confined(model, {"cores": 1, **settings}, (load,), pairs=TIMES_ALIKE + PAIRS)
         assert "refused" not in use, use["refused"]
-        pairs = use["pairs"][TIMES_ALIKE:]
-        is_spent_here = all(one["cpu_ns"] > SPENT_HERE * one["wall_ns"] for pair in pairs for one in pair[1:])
-        time_ns = "cpu_ns" if is_spent_here else "wall_ns"
-        equal, others = ([one[time_ns] for one in side] for side in zip(*pairs, strict=True))
-        ratio = np.median(np.divide(equal, others))
+        ratio = _ratio(use["pairs"][TIMES_ALIKE:])
         assert ratio >= EQUAL_ITEMS, f"{what} take {ratio:.2f} times what as many others take"
 
     def core_use(self, folder: Path, cores: int) -> list[dict[str, Any]]:
@@ -228,7 +203,7 @@ class UseContract(Workbench):
         return self.confined(self.classifier(folder), settings, tuple(spec.Load), seconds=CORE_USE_S)
 
     def confined(
-        self, model: ContractModel, settings: Mapping[str, int], loads: Sequence[spec.Load], **measure: float
+        self, model: ContractModel, settings: Mapping[str, int], loads: Sequence[spec.Load], **measure: Any
     ) -> list[dict[str, Any]]:
         """What core_use.py tells of this plugin, with the device and the options of this class."""
         case = {
@@ -242,9 +217,22 @@ class UseContract(Workbench):
         plugin = self.plugin if isinstance(self.plugin, str) else self.plugin.__file__
         command = [sys.executable, "-P", str(CORE_USE), plugin, json.dumps(case)]
         variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120, check=False)
+        try:
+            done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=MOST_S, check=False)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"what takes seconds elsewhere was not done within {MOST_S} s", pytrace=False)
         assert done.returncode == 0, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def _ratio(pairs: Sequence[Sequence[Mapping[str, float]]]) -> float:
+    """How many times as long the first of a pair took as the second, by the median.
+
+    By processor time, where the second spends it here: others on the machine change little of that.
+    """
+    is_spent_here = all(one["cpu_ns"] > SPENT_HERE * one["wall_ns"] for _, one in pairs)
+    time_ns = "cpu_ns" if is_spent_here else "wall_ns"
+    return float(np.median([one[time_ns] / other[time_ns] for one, other in pairs]))
 
 
 def _assert_well_formed(effective: spec.Effective) -> None:

@@ -1,6 +1,7 @@
 """What the statements about an engine are made of: models, settings, requests, and what they compare."""
 
 import pkgutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +26,9 @@ TIMES_ALIKE = 6
 """Who remembers outputs may begin with those that are asked for often."""
 
 IN_FLIGHT = 4
+
+SLOW_S = 0.3
+"""An inference of the heavy model takes some 10 ms, and statements have hundreds."""
 
 REFUSED = (
     "Raises `UnsupportedSettingsError` for a setting this engine cannot honour; a setting is never ignored silently."
@@ -114,11 +118,19 @@ class Workbench:
         return contract_models.heavy(folder)
 
     def timed(self, engine: spec.Engine, folder: Path) -> ContractModel:
-        """The same model; a statement about an engine that cannot read it is left out."""
-        model = self.heavy(folder)
+        """The same model, or for a slow engine the classifier; what is said of one that cannot read it is left out."""
+        model, batch = self.heavy(folder), min(batches(engine))
         if model.format not in engine.info().reads:
             pytest.skip(f"it reads no {model.format}")
-        return model
+        with self.compiled(engine, model.source(batch), self.settings(batch=batch)) as compiled:
+            request, inputs = compiled.create_request(), model.inputs_for(batch, seed=1)
+            times_s = []
+            for _ in range(3):  # the first one may compile
+                begin_s = time.monotonic()
+                request.infer(inputs)
+                times_s.append(time.monotonic() - begin_s)
+            request.close()
+        return model if min(times_s) < SLOW_S else self.classifier(folder)
 
     def models(self, engine: spec.Engine, folder: Path) -> tuple[ContractModel, ...]:
         """All whose inputs this engine takes."""

@@ -13,7 +13,7 @@ from agent_process import connected, make_spec
 from machine import write, write_stat
 
 from agent_server import AgentProcess
-from enginebench_agent.machine.bystanders import Quiet
+from enginebench_agent.machine.bystanders import Look, Quiet
 from enginebench_agent.machine.disturbances import is_quiet
 from enginebench_agent.machine.sources import TICK_NS
 from enginebench_proto.v1 import run_pb2
@@ -45,6 +45,11 @@ class Machine:
         (self.root / "proc/812").mkdir(parents=True, exist_ok=True)
         (self.root / "made/process").replace(self.root / "proc/812/stat")
         (self.root / "made/proc/stat").replace(self.root / "proc/stat")
+
+    def rest(self) -> None:
+        """Nothing is at work from now on, and what was is told: none of it is left for a later look."""
+        self.tell()
+        self.busy = False
 
     async def live(self) -> None:
         while True:
@@ -106,7 +111,8 @@ async def test_nobody_waits_longer_than_asked_for_nor_again_in_vain(machine: Mac
 async def test_after_quiet_a_run_waits_again(machine: Machine) -> None:
     quiet, machine.busy = Quiet(machine.root), True
     await quiet.wait(1, SECOND // 4, Told().append)
-    machine.busy = False
+    machine.rest()
+    await quiet.look()
     await asyncio.sleep(0.8)
     assert is_quiet((await quiet.wait(1, SECOND // 4, Told().append)).before, 1)
     machine.busy = True
@@ -116,8 +122,17 @@ async def test_after_quiet_a_run_waits_again(machine: Machine) -> None:
 
 @pytest.mark.slow
 async def test_a_wait_that_ended_in_quiet_was_not_in_vain(machine: Machine) -> None:
-    quiet, machine.busy = Quiet(machine.root), True
-    found = await quiet.wait(1, SECOND // 4, lambda _: setattr(machine, "busy", False))
+    class SeenAtWorkOnce(Quiet):
+        looks = 0
+
+        async def look(self) -> Look | None:
+            self.looks += 1
+            if self.looks == 2:
+                machine.rest()
+            return await super().look()
+
+    quiet, machine.busy = SeenAtWorkOnce(machine.root), True
+    found = await quiet.wait(1, SECOND // 4, Told().append)
     assert (found.waited_ns, is_quiet(found.before, 1)) == (SECOND // 4, True)
     machine.busy = True
     await asyncio.sleep(0.4)
