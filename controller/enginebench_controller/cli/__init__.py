@@ -36,7 +36,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "show": "Show one benchmark: its answers, then its measurements.",
         "remove": "Remove a benchmark and its measurements from the store.",
         "export": "Export benchmarks or profiles: as JSON that `import` reads back, or for other programs.",
-        "import": "Import exported benchmarks; what is already there stays as it is.",
+        "import": "Import exported benchmarks or profiles; what is already there stays as it is.",
     },
     "compare": {
         "compare": "Say which is faster, by how much, and how sure that is. Ratios below 1 mean "

@@ -29,6 +29,13 @@ def read_export(path: Path, form: type[Content]) -> Content:
         raise InputError(f"{path} is damaged, nothing was imported: {_reasons(error)}") from None
 
 
+def exported(path: Path) -> str:
+    """The name of the document that an exported file holds, "" of another; raises `InputError` if it is no JSON."""
+    data = _parse(_read(path), path)
+    kind = data.get("kind") if isinstance(data, Mapping) else None
+    return next((one.name for one in DOCUMENTS.values() if one.export and one.kind == kind), "")
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")

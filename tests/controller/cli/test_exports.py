@@ -79,6 +79,14 @@ def test_a_profile_goes_the_same_from_either_command(run):
     assert run("export", "p0000001").stdout == run("profiles", "export", "p0000001").stdout
 
 
+@pytest.mark.parametrize(("name", "told"), [("duel", "1 benchmarks: b0000001"), ("p0000001", "1 profiles: p0000001")])
+def test_what_was_exported_is_imported_whatever_it_is(run, monkeypatch, name, told):
+    run("export", name, "-o", "out.json")
+    monkeypatch.setenv("ENGINEBENCH_HOME", "other")
+    assert run("import", "out.json").stderr.split("imported ")[-1].strip() == told
+    assert "all were there already" in run("import", "out.json").stderr
+
+
 def test_a_name_of_two_profiles_means_both(run):
     events = json.loads(run("export", "sweep", "--format", "perfetto").stdout)["traceEvents"]
     assert {event["pid"] for event in events} == {1, 2, 3}

@@ -31,6 +31,8 @@ from enginebench_controller.files.exports.log_to import destinations, results_of
 from enginebench_controller.files.exports.measurements import export_measurements
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.new_file import kept
+from enginebench_controller.files.profiles import ProfilesDocument, import_profiles
+from enginebench_controller.files.reading import exported
 from enginebench_controller.files.verdicts.gates import gate_document
 from enginebench_controller.home import Home, default_home, home_to_read
 from enginebench_controller.records import Benchmark, Measurement, Search, SearchKind
@@ -252,6 +254,8 @@ def _judged(store: Store, found: Subjects) -> tuple[list[Measurement], Soundness
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `export` wrote.")],
 ) -> None:
-    """Import exported benchmarks; what is already there stays as it is."""
-    imported = import_benchmarks(default_home().store, file)
-    remark(f"imported {len(imported)} benchmarks: {', '.join(imported) or 'all were there already'}")
+    """Import exported benchmarks or profiles; what is already there stays as it is."""
+    is_of_profiles = exported(file) == ProfilesDocument.document
+    what, add = ("profiles", import_profiles) if is_of_profiles else ("benchmarks", import_benchmarks)
+    imported = add(default_home().store, file)
+    remark(f"imported {len(imported)} {what}: {', '.join(imported) or 'all were there already'}")
