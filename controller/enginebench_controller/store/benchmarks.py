@@ -278,7 +278,7 @@ def insert_benchmark(
 
 def benchmark_meant(connection: duckdb.DuckDBPyConnection, named: str) -> Benchmark:
     """Return the benchmark that `named` means. Raises like `BenchmarkStore.benchmark`."""
-    return only(tuple(map(from_benchmark_row, meant(connection, "benchmarks", named))), named)
+    return only(tuple(map(from_benchmark_row, meant(connection, "benchmarks", named))), named, connection=connection)
 
 
 def snapshots_of(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> tuple[TargetSnapshot, ...]:

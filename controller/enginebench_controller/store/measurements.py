@@ -112,7 +112,7 @@ class MeasurementStore(StoreFile):
         """
         with self._reading() as connection:
             found = _whole(connection, meant(connection, "measurements", named, BY_ID, "id"), with_blocks=True)
-        return only(found, named, "measurement")
+            return only(found, named, "measurement", connection)
 
     def measured_cells(self, model_digests: Iterable[str]) -> tuple[MeasuredCell, ...]:
         """Return the newest numbers of every configuration in which these versions were measured."""

@@ -17,6 +17,8 @@ BY_NAME = ("id = ?", "name = ?", "starts_with(id, ?)")
 Found = TypeVar("Found", Benchmark, Measurement, Profile, Search)
 
 _LISTED_BY = {"benchmark": "list", "measurement": "show ID --json", "profile": "profiles list", "search": "list"}
+_TABLES = {"benchmark": "benchmarks", "profile": "profiles", "measurement": "measurements", "search": "searches"}
+_SHOWN_BY = {"benchmark": "show", "profile": "profiles show", "measurement": "open", "search": "show"}
 _MOST_NAMED = 8
 _FEWEST_CHARACTERS = 6
 """Shorter starts may be those of something else in the store, too: ids are random."""
@@ -36,11 +38,16 @@ def meant(
     return []
 
 
-def only(found: Sequence[Found], named: str, noun: str = "benchmark") -> Found:
+def only(
+    found: Sequence[Found], named: str, noun: str = "benchmark", connection: duckdb.DuckDBPyConnection | None = None
+) -> Found:
     """Return what was found. Raises `InputError` where it is nothing, or several.
 
-    Then it has the engine and the model of each, and the shortest ids that tell them apart.
+    Then it has the engine and the model of each, and the shortest ids that tell them apart; of nothing, what else in
+    the store is called so.
     """
+    if not found and connection is not None and (other := _other(connection, named, noun)):
+        raise InputError(f"{named!r} is a {other}, not a {noun}; `enginebench {_SHOWN_BY[other]} {named}` shows it")
     if not found:
         raise unknown(named, noun)
     if len(found) > 1:
@@ -57,6 +64,13 @@ def only(found: Sequence[Found], named: str, noun: str = "benchmark") -> Found:
 def unknown(named: str, noun: str = "benchmark") -> InputError:
     """The error for a name that means nothing."""
     return InputError(f"there is no {noun} {named!r}; `enginebench {_LISTED_BY[noun]}` shows those there are")
+
+
+def _other(connection: duckdb.DuckDBPyConnection, named: str, noun: str) -> str:
+    """What else a name means, in one word; "" where it means nothing."""
+    others = {kind: table for kind, table in _TABLES.items() if kind != noun}
+    ways = {kind: BY_ID if kind == "measurement" else BY_NAME for kind in others}
+    return next((kind for kind, table in others.items() if meant(connection, table, named, ways[kind], "id")), "")
 
 
 def shortest(ids: Sequence[str], fewest: int = _FEWEST_CHARACTERS) -> list[str]:

@@ -270,7 +270,7 @@ class ProfileStore(StoreFile):
         """
         with self._reading() as connection:
             found = tuple(map(from_profile_row, meant(connection, "profiles", named)))
-            (whole,) = _whole(connection, [only(found, named, "profile").id])
+            (whole,) = _whole(connection, [only(found, named, "profile", connection).id])
         return whole
 
     def profile_entries(self) -> tuple[ProfileEntry, ...]:

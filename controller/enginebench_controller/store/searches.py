@@ -82,7 +82,7 @@ class SearchStore(StoreFile):
 
 
 def _meant(connection: duckdb.DuckDBPyConnection, named: str) -> Search:
-    return only(tuple(map(from_search_row, meant(connection, "searches", named))), named, "search")
+    return only(tuple(map(from_search_row, meant(connection, "searches", named))), named, "search", connection)
 
 
 def _to_row(search: Search) -> Row:

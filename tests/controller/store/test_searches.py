@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
+import invented_profiles
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Search, SearchKind
 from enginebench_controller.store.store import Store
@@ -63,3 +64,25 @@ def test_a_name_of_several_searches_is_told_apart(store):
         store.add_search(replace(BISECT, id=identity))
     with pytest.raises(InputError, match=r"means 2 searches; name one by its id: 5ea4c[01] \(bisect, 2023"):
         store.search("bisect of net")
+
+
+def test_a_name_of_something_else_is_told_as_that(store):
+    store.add_benchmark(invented.benchmark("b0000001", "nightly"))
+    store.add_measurement(invented.measured("m0000001"))
+    store.add_profile(invented_profiles.profile("p0000001", name="layers"))
+    store.add_search(BISECT)
+    told = {
+        store.benchmark: {
+            "layers": "'layers' is a profile, not a benchmark; `enginebench profiles show layers` shows it",
+            "m0000001": "'m0000001' is a measurement, not a benchmark; `enginebench open m0000001` shows it",
+            BISECT.id: f"'{BISECT.id}' is a search, not a benchmark; `enginebench show {BISECT.id}` shows it",
+        },
+        store.profile: {"nightly": "'nightly' is a benchmark, not a profile; `enginebench show nightly` shows it"},
+        store.measurement: {"b0000001": "'b0000001' is a benchmark, not a measurement"},
+        store.search: {"none": "there is no search 'none'"},
+    }
+    for find, by_name in told.items():
+        for name, sentence in by_name.items():
+            with pytest.raises(InputError) as refusal:
+                find(name)
+            assert str(refusal.value).startswith(sentence)
