@@ -50,6 +50,11 @@ def test_its_files_are_run_before_anything_was_listed_and_their_inputs_are_found
     assert "y is no input of this model; it has x, ids" in wrong["measurements"][0]["failure"]["message"]
 
 
+def test_its_files_are_added_before_anything_was_listed(tmp_path: Path, scale: Path) -> None:
+    added = bench_with(tmp_path).json("models", "add", scale)
+    assert (added["name"], added["format"]) == ("twice", "scale")
+
+
 def test_its_profile_has_times_and_no_work(tmp_path: Path, scale: Path) -> None:
     bench = bench_with(tmp_path)
     (profile,) = bench.json("profile", scale, "--engine", "scale", "--iterations", "3", *UNWAITING)["profiles"]

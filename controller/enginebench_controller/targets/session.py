@@ -213,9 +213,14 @@ async def once_listed(
     try:
         await in_thread(find, models)
     except UnknownFormatError:
-        async with open_session(home, names, engines=engines):
-            pass
+        await list_engines(home, names, engines)
         await in_thread(find, models)
+
+
+async def list_engines(home: Home, names: Sequence[str], engines: Collection[str] = ()) -> None:
+    """Have the store know what engines the targets have. Raises what `open_session` raises."""
+    async with open_session(home, names, engines=engines):
+        pass
 
 
 @contextlib.asynccontextmanager

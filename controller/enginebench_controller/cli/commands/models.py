@@ -1,5 +1,8 @@
 """`enginebench models …`: named model versions by digest."""
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +13,10 @@ from enginebench_controller.cli.options import Json, Model, Trust
 from enginebench_controller.cli.plan_options import given_shapes, plan_options
 from enginebench_controller.cli.progress import deriving
 from enginebench_controller.cli.tables import instant
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import InputError, UnknownFormatError
 from enginebench_controller.files.benchmarks import model_document
 from enginebench_controller.files.documents import head
-from enginebench_controller.home import default_home
+from enginebench_controller.home import Home, default_home
 from enginebench_controller.models.derive.convert import convert_to_ir
 from enginebench_controller.models.derive.foreign import CONVERTERS, convert_to_foreign
 from enginebench_controller.models.derive.prune import prune as prune_model
@@ -24,6 +27,7 @@ from enginebench_controller.models.zoo import PREFIX, ZOO
 from enginebench_controller.plan.options import OPTIONS, fields_of
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import ModelVersion
+from enginebench_controller.targets.session import list_engines
 
 IR_FP16 = "openvino-ir-fp16"
 SEEDED_SAMPLES = 8
@@ -49,13 +53,14 @@ def add(
     json: Json = False,
 ) -> None:
     """Copy a model, with the files it refers to, into the library."""
-    library = default_home().library
+    home = default_home()
+    library = home.library
     if str(file).startswith(PREFIX):  # which `run` and all others build where they name it
         if name:
             raise InputError(f"{file} keeps its name, by which every command finds it: leave --name out")
         _print(library.resolve(str(file)), as_json=json)
         return
-    _print(library.add(file, name=name), as_json=json)
+    _print(_once_listed(home, partial(library.add, file, name=name)), as_json=json)
 
 
 @group.command("list")
@@ -164,9 +169,20 @@ def convert(
         if to == IR_FP16:
             child = convert_to_ir(library, version, given, trusted=trust)
         else:
-            child = convert_to_foreign(library, version, to, home.converters, remark, given)
+            child = _once_listed(
+                home, partial(convert_to_foreign, library, version, to, home.converters, remark, given)
+            )
         made(child)
     _print(child, as_json=json)
+
+
+def _once_listed(home: Home, make: Callable[[], ModelVersion]) -> ModelVersion:
+    """What `make` makes; where no engine is known to read that format, once more when those of this machine are."""
+    try:
+        return make()
+    except UnknownFormatError:
+        asyncio.run(list_engines(home, ()))
+        return make()
 
 
 def _checked(image: dict[str, Any] | None) -> ImageOptions:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from enginebench_controller.errors import EnginebenchError, ModelError
+from enginebench_controller.errors import EnginebenchError, ModelError, UnknownFormatError
 from enginebench_controller.models.inputs.binding import bind
 from enginebench_controller.models.inputs.shapes import GivenShape
 from enginebench_controller.models.library import ModelLibrary
@@ -144,7 +144,7 @@ def convert_to_foreign(
     if version.format != ModelFormat.ONNX:
         raise ModelError(f"{version.name} is {version.format}, and {converter.name} converts ONNX models")
     if form not in {one.name for one in library.own_formats()}:
-        raise ModelError(
+        raise UnknownFormatError(
             f"no engine that reads {form} has been listed: `enginebench-agent environment add` one, and let "
             "`enginebench devices` list it"
         )
