@@ -7,7 +7,7 @@ raw samples and become one measurement; that is stored, and then the runs are ac
 import asyncio
 import contextlib
 import random
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -100,9 +100,12 @@ async def execute(
     that take turns are in memory at the same time, and `enough` may end their rounds early. With `elsewhere`, that does
     what `measure` does, of all groups at once.
     """
+    lanes: dict[object, list[Group]] = defaultdict(list)
+    for number, group in enumerate(groups_of(undertakings, benchmark_id, interleave, enough)):
+        lanes[group.case.target if elsewhere is None else number].append(group)
     async with asyncio.TaskGroup() as tasks:
-        for group in groups_of(undertakings, benchmark_id, interleave, enough):
-            tasks.create_task(_carry_out(bench, group, benchmark_id, keep, elsewhere))
+        for lane in lanes.values():
+            tasks.create_task(_one_by_one(bench, lane, benchmark_id, keep, elsewhere))
 
 
 async def run_once(bench: Bench, case: Case, run_id: str, kind: run_pb2.RunKind) -> run_pb2.RunResult:
@@ -222,20 +225,33 @@ async def settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequenc
     await uninterrupted(_settle(bench, group, benchmark_id, samples, keep))
 
 
+async def _one_by_one(
+    bench: Bench, groups: Sequence[Group], benchmark_id: str, keep: Keep, elsewhere: Elsewhere | None
+) -> None:
+    """Carry out the groups of a target in their order; whatever ends one cancels those after it."""
+    waiting = deque(groups)
+    try:
+        while waiting:
+            await _carry_out(bench, waiting.popleft(), benchmark_id, keep, elsewhere)
+    except BaseException:
+        async with asyncio.TaskGroup() as tasks:
+            for group in waiting:
+                tasks.create_task(_settle_cancelled(bench, group, benchmark_id, keep))
+        raise
+
+
 async def _carry_out(
     bench: Bench, group: Group, benchmark_id: str, keep: Keep, elsewhere: Elsewhere | None = None
 ) -> None:
     with contextlib.ExitStack() as files:
         samples: list[SampleFile] = []
         try:
-            # Not only its agent has one at a time: the order is ours.
-            async with bench.lock(group.case.target) if elsewhere is None else contextlib.nullcontext():
-                samples += [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
-                await (elsewhere or measure)(bench, group, samples)
-                # Still under the lock: statistics and storing would disturb the next case of the same machine.
-                await settle(bench, group, benchmark_id, samples, keep)
-                if bench.send_on is not None:
-                    await bench.send_on(benchmark_id, [member.outcome_id for member in group.members])
+            samples += [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
+            await (elsewhere or measure)(bench, group, samples)
+            # Before the next one begins: statistics and storing would disturb it where both are one machine.
+            await settle(bench, group, benchmark_id, samples, keep)
+            if bench.send_on is not None:
+                await bench.send_on(benchmark_id, [member.outcome_id for member in group.members])
         except asyncio.CancelledError:
             if group.enough is not None and samples and whole_rounds(group, samples):
                 _leave_it_at_these(group, samples)  # such rounds may end at any time
@@ -334,7 +350,7 @@ async def _settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequen
         if not member.settled:
             measurement = await asyncio.to_thread(_outcome, member, group, benchmark_id, file)
             await keep(measurement, file if measurement.latency is not None else ())
-            member.settled = True
+            member.settle()
             bench.reporter.finished(member.case, measurement.id, measurement.status, measurement.failure)
             await forget(bench, member)
 
@@ -350,7 +366,7 @@ async def _settle_cancelled(bench: Bench, group: Group, benchmark_id: str, keep:
     for member in group.members:
         if not member.settled:
             await keep(outcome.without_numbers(member.case, benchmark_id, member.outcome_id, CANCELLED), ())
-            member.settled = True
+            member.settle()
             await forget(bench, member)
 
 

@@ -76,9 +76,9 @@ class Bench:
     uploads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UPLOADS_AT_ONCE))
     _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
-    def lock(self, target: str, thing: str = "") -> asyncio.Lock:
-        """The lock that guards a target, or a file there."""
-        return self._locks[target, thing]
+    def lock(self, target: str, sha256: str) -> asyncio.Lock:
+        """The lock that guards a file on its way to a target."""
+        return self._locks[target, sha256]
 
 
 async def upload(bench: Bench, case: Case) -> None:

@@ -93,6 +93,11 @@ class Undertaking:
         """The run of the latest attempt at a process that was begun."""
         return self._run_id(process, self._attempts[process] - 1)
 
+    def settle(self) -> None:
+        """The outcome is in the store: what it was made of is needed no more, and of 10,000 cases it is much."""
+        self.settled = True
+        self.results.clear()
+
     def cut(self, processes: int) -> None:
         """Let so many processes be all that are asked for: each has done its share of a rule for more of them."""
         rule = self.case.configuration.stop
