@@ -46,17 +46,14 @@ def only(
     Then it has the engine and the model of each, and the shortest ids that tell them apart; of nothing, what else in
     the store is called so.
     """
-    if not found and connection is not None and (other := _other(connection, named, noun)):
-        raise InputError(f"{named!r} is a {other}, not a {noun}; `enginebench {_SHOWN_BY[other]} {named}` shows it")
     if not found:
-        raise unknown(named, noun)
+        raise unknown(named, noun) if connection is None else _not_this(connection, named, noun)
     if len(found) > 1:
         starts = shortest([one.id for one in found])
         said = [f"{short} ({_words(one)})" for short, one in zip(starts, found, strict=True)]
         more = f", and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
-        nouns = "searches" if noun == "search" else f"{noun}s"
         raise InputError(
-            f"{named!r} means {len(said)} {nouns}; name one by its id: {', '.join(said[:_MOST_NAMED])}{more}"
+            f"{named!r} means {len(said)} {_TABLES[noun]}; name one by its id: {', '.join(said[:_MOST_NAMED])}{more}"
         )
     return found[0]
 
@@ -66,11 +63,18 @@ def unknown(named: str, noun: str = "benchmark") -> InputError:
     return InputError(f"there is no {noun} {named!r}; `enginebench {_LISTED_BY[noun]}` shows those there are")
 
 
-def _other(connection: duckdb.DuckDBPyConnection, named: str, noun: str) -> str:
-    """What else a name means, in one word; "" where it means nothing."""
-    others = {kind: table for kind, table in _TABLES.items() if kind != noun}
-    ways = {kind: BY_ID if kind == "measurement" else BY_NAME for kind in others}
-    return next((kind for kind, table in others.items() if meant(connection, table, named, ways[kind], "id")), "")
+def _not_this(connection: duckdb.DuckDBPyConnection, named: str, noun: str) -> InputError:
+    """The error for a name that is none of these: what else it is, where it is anything."""
+    for kind, table in _TABLES.items():
+        ways = BY_ID if kind == "measurement" else BY_NAME
+        if kind == noun or not (others := meant(connection, table, named, ways, "id")):
+            continue
+        if len(others) == 1:
+            shown = f"`enginebench {_SHOWN_BY[kind]} {named}` shows it"
+            return InputError(f"{named!r} is a {kind}, not a {noun}; {shown}")
+        shown = f"`enginebench {_LISTED_BY[kind]}` shows them"
+        return InputError(f"{named!r} is what {len(others)} {table} are called, and no {noun} is; {shown}")
+    return unknown(named, noun)
 
 
 def shortest(ids: Sequence[str], fewest: int = _FEWEST_CHARACTERS) -> list[str]:

@@ -265,7 +265,8 @@ def _disturbed(measurement: Measurement) -> str | None:
         again = ", and there was too little quiet time to measure it again"
     kinds = summary.disturbances
     causes = [f"; {words}" for kind in kinds if (words := _cause(kind, measurement))]
-    return f"{summary.disturbed_share:.0%} of the time was disturbed{again} ({', '.join(kinds)}){''.join(causes)}"
+    share = f"{summary.disturbed_share:.0%}" if summary.disturbed_share >= 0.01 else "less than 1%"
+    return f"{share} of the time was disturbed{again} ({', '.join(kinds)}){''.join(causes)}"
 
 
 def _had_no_quiet_time(measurement: Measurement) -> bool:

@@ -70,10 +70,13 @@ def test_a_name_of_something_else_is_told_as_that(store):
     store.add_benchmark(invented.benchmark("b0000001", "nightly"))
     store.add_measurement(invented.measured("m0000001"))
     store.add_profile(invented_profiles.profile("p0000001", name="layers"))
+    for one in range(2):
+        store.add_profile(invented_profiles.profile(f"p100000{one}", name="passes"))
     store.add_search(BISECT)
     told = {
         store.benchmark: {
             "layers": "'layers' is a profile, not a benchmark; `enginebench profiles show layers` shows it",
+            "passes": "'passes' is what 2 profiles are called, and no benchmark is; `enginebench profiles list` shows",
             "m0000001": "'m0000001' is a measurement, not a benchmark; `enginebench open m0000001` shows it",
             BISECT.id: f"'{BISECT.id}' is a search, not a benchmark; `enginebench show {BISECT.id}` shows it",
         },

@@ -159,6 +159,10 @@ def test_how_much_of_the_time_was_disturbed_is_told_with_the_causes():
     noisy[1] = replace(noisy[1], disturbances=(invented.STEAL,))
 
     assert doubts(replace(quiet(), blocks=tuple(noisy))) == ("20% of the time was disturbed (steal, throttled)",)
+    noisy[0:2] = [replace(noisy[0], duration_ns=1), replace(noisy[1], disturbances=())]
+    assert doubts(replace(quiet(), blocks=tuple(noisy))) == (
+        "less than 1% of the time was disturbed (steal, throttled)",
+    )
 
 
 def noisy(kind=DisturbanceKind.OTHER_PROCESSES, share=2, of=None, **fields):
