@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from enginebench_controller.errors import INTERRUPTED
-from enginebench_controller.targets.session import local_agent
+from enginebench_controller.targets.local_agent import local_agent
 
 TIMEOUT_S = 1800
 

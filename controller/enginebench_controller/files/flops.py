@@ -8,9 +8,10 @@ from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import DocumentForm, Form, ModelForm, with_fields_of
 from enginebench_controller.graph.flops.counting import model_cost, node_costs, operator
 from enginebench_controller.graph.flops.saved_programs import ProgramCost
-from enginebench_controller.graph.flops.work import Method, ModelCost, NodeCost
+from enginebench_controller.graph.flops.work import ModelCost, NodeCost
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode
 from enginebench_controller.records import InputTensor, ModelVersion
+from enginebench_controller.records.profile import CountMethod
 
 CONVENTION = "1 MAC = 2 FLOPs"
 
@@ -84,7 +85,7 @@ def _sums(costs: Sequence[NodeCost]) -> Document:
     names = ("macs", "flops", "parameters", "nonzero_parameters", "weight_bytes", "activation_bytes")
     return {name: sum_or_none(getattr(cost, name) for cost in costs) for name in names} | {
         "methods": sorted({cost.method.value for cost in costs}),
-        "unknown_nodes": sum(cost.method is Method.UNKNOWN for cost in costs),
+        "unknown_nodes": sum(cost.method is CountMethod.UNKNOWN for cost in costs),
     }
 
 
@@ -117,7 +118,7 @@ class OperatorForm(Form):
 
     operator: str
     nodes: int
-    methods: tuple[Method, ...]
+    methods: tuple[CountMethod, ...]
     unknown_nodes: int
 
 

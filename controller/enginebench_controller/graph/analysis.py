@@ -6,13 +6,13 @@ it for each node.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.graph.flops.counting import model_cost, node_costs
-from enginebench_controller.graph.flops.work import Method, ModelCost, NodeCost
+from enginebench_controller.graph.flops.work import ModelCost, NodeCost
 from enginebench_controller.graph.matching.layers_to_nodes import match_layers
 from enginebench_controller.graph.matching.matched import Matching
 from enginebench_controller.graph.reading import read_source_graph
@@ -71,11 +71,6 @@ def counted_node(node: SourceNode, cost: NodeCost) -> ProfileNode:
         activation_bytes=cost.activation_bytes,
         method=cost.method.value,
     )
-
-
-def is_at_most(nodes: Iterable[ProfileNode]) -> bool:
-    """Whether the work of these nodes is a bound: of branches between which the data decide, the larger counts."""
-    return any(node.method == Method.AT_MOST for node in nodes)
 
 
 def counted_work(total: ModelCost) -> ModelWork:

@@ -3,7 +3,7 @@
 What a profile amounts to (means, intervals, shares, totals) is not kept but worked out: see stats/profiles.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -52,11 +52,20 @@ class Layer:
     data_bytes: int | None = None
 
 
+class CountMethod(StrEnum):
+    """How the operations of a node are known. AT_MOST: of branches between which the data decide, the larger counts."""
+
+    COUNTED = "counted"
+    AT_MOST = "at most"
+    ZERO = "zero by nature"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True)
 class ProfileNode:
     """A node of the model as given, with the work it asks for and where it went; None where unknown.
 
-    `macs` and `flops` (1 MAC = 2 FLOPs) come with the `method` of flops.NodeCost; `activation_bytes` are those of
+    `macs` and `flops` (1 MAC = 2 FLOPs) come with the `method` of `CountMethod`; `activation_bytes` are those of
     inputs and outputs, once. `state` is that of matching.NodeState, or "" where nothing was matched. `folded`: the
     node depends on no input.
     """
@@ -77,9 +86,14 @@ class ProfileNode:
     nonzero_parameters: int | None = None
     weight_bytes: int | None = None
     activation_bytes: int | None = None
-    method: str = "unknown"
+    method: str = CountMethod.UNKNOWN.value
     state: str = ""
     group: int | None = None
+
+
+def is_at_most(nodes: Iterable[ProfileNode]) -> bool:
+    """Whether the work of these nodes is a bound."""
+    return any(node.method == CountMethod.AT_MOST for node in nodes)
 
 
 @dataclass(frozen=True)

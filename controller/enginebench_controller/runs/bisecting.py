@@ -14,18 +14,16 @@ from enginebench_controller.plan.bisect import BisectKind, BisectOrder, prefix
 from enginebench_controller.plan.gate import GateOrder, NeededEnvironment
 from enginebench_controller.plan.plan import LONGEST_BUDGET_NS, GateMetric, Plan, SearchStep, parse_duration_ns
 from enginebench_controller.records import LOCAL_TARGET, AvailableEngine, Search, SearchKind
+from enginebench_controller.runs.environments import added_environments, install, uninstall
 from enginebench_controller.runs.gate import (
     GateWatcher,
     Promised,
-    added_environments,
     enough_of,
     in_session,
-    install,
-    uninstall,
 )
 from enginebench_controller.runs.releases import companions, wheel_of
-from enginebench_controller.runs.resuming import ResumeOrder
-from enginebench_controller.runs.searching import held, new_search, take_up_step
+from enginebench_controller.runs.resuming import ResumeOrder, take_up_step
+from enginebench_controller.runs.searching import held, new_search
 from enginebench_controller.targets.session import TargetSession, completed, open_session
 from enginebench_controller.verdicts.bisect.answer import (
     Asked,

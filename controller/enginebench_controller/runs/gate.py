@@ -1,16 +1,9 @@
 """A gate carried out: environments made, a promise, process pairs until the verdict stands, and why; and of alerts."""
 
 import asyncio
-import json
-import os
-import re
-import signal
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 from enginebench_controller.errors import EnginebenchError, InputError, PlanError
@@ -18,11 +11,10 @@ from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import names_of
-from enginebench_controller.plan.expand import Case, Expansion, expand
+from enginebench_controller.plan.expand import Expansion, expand
 from enginebench_controller.plan.gate import (
     GateOrder,
     GateSide,
-    NeededEnvironment,
     check_sides,
     common_plan,
     needed,
@@ -38,11 +30,11 @@ from enginebench_controller.plan.plan import (
     SearchStep,
     parse_duration_ns,
 )
-from enginebench_controller.records import LOCAL_TARGET, Failure, Status
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
+from enginebench_controller.runs.environments import install
 from enginebench_controller.runs.execution import Enough, SoFar
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
-from enginebench_controller.runs.remote_run import Reporter, SendOn
+from enginebench_controller.runs.remote_run import Reporter, SendOn, Unreported
 from enginebench_controller.targets.session import TargetSession, completed, once_listed, open_session
 from enginebench_controller.verdicts.alerts import (
     Alert,
@@ -65,10 +57,6 @@ from enginebench_controller.verdicts.gate.stored import (
     terms_of,
 )
 
-_PIP_SAID = re.compile(r"ERROR: (.+)")
-_VERSIONS = re.compile(r"from versions: ([^)]+)\)")
-_SHOWN_VERSIONS = 5
-
 GRACE_SHARE, GRACE_S = 0.1, 15.0
 """A round that has begun may go on for so much of the budget, and so long, after its end: engines start slowly."""
 LAYERS_TIMEOUT = "60s"
@@ -89,7 +77,7 @@ class GateWatcher(Reporter, Protocol):
         """A process pair is there."""
 
 
-class Unwatched:
+class Unwatched(Unreported):
     """Nobody wants to know."""
 
     def said(self, sentence: str) -> None:
@@ -100,15 +88,6 @@ class Unwatched:
 
     def looked(self, judged: Judged, seconds_left: float) -> None:
         """See `GateWatcher`."""
-
-    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
-        """See `remote_run.Reporter`."""
-
-    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
-        """See `remote_run.Reporter`."""
-
-    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
-        """See `remote_run.Reporter`."""
 
 
 def gate(home: Home, order: GateOrder, watcher: GateWatcher | None = None, send_on: SendOn | None = None) -> GateResult:
@@ -311,79 +290,6 @@ async def _explain(
         except (InputError, PlanError) as error:
             return replace(result, explanation=GateExplanation(note=f"no layers, as {error}"))
     return replace(result, explanation=await asyncio.to_thread(explained, home, result))
-
-
-async def install(
-    home: Home,
-    wanted: NeededEnvironment,
-    targets: Sequence[str],
-    tell: Callable[[str], None],
-    *,
-    kept: bool = True,
-    variables: Mapping[str, str] | None = None,
-) -> None:
-    """Make an environment for the agent of this machine. Raises `InputError` with pip's reason in a line.
-
-    On another target nothing is made: its owner is told how. pip is given the `variables`.
-    """
-    if set(targets) - {LOCAL_TARGET} or any(one.name == LOCAL_TARGET for one in home.store.targets()):
-        where = targets[0] if targets else LOCAL_TARGET
-        raise InputError(
-            f"target {where!r} has no environment for {wanted.what}, and gates make them on this machine only; there, "
-            f"run: {wanted.command}"
-        )
-    tell(f"installing {wanted.what} into an environment of its own ({wanted.name}){', which is kept' if kept else ''}")
-    code, said = await _environment(home, ("add", wanted.name, *wanted.arguments), variables)
-    if code != 0:
-        raise InputError(f"{wanted.what} cannot be installed: {_reason(said)}")
-
-
-async def uninstall(home: Home, name: str) -> None:
-    """Remove an environment of the agent of this machine, also one that was never finished; none is fine."""
-    await _environment(home, ("remove", name))
-
-
-async def added_environments(home: Home) -> Mapping[str, Path]:
-    """The environments of the agent of this machine: the interpreter by name."""
-    code, said = await _environment(home, ("list", "--json"))
-    return {one["name"]: Path(one["python"]) for one in json.loads(said)["environments"]} if code == 0 else {}
-
-
-async def _environment(
-    home: Home, words: Sequence[str], variables: Mapping[str, str] | None = None
-) -> tuple[int | None, str]:
-    """What `enginebench-agent environment` leaves with, and says."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "enginebench_agent", "environment", *words),
-        *("--data-dir", str(home.agent_data)),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, **(variables or {})},
-        start_new_session=True,  # so that pip ends with it, and writes no longer
-    )
-    try:
-        said, _ = await process.communicate()
-    except asyncio.CancelledError:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C would: it clears away what it has begun
-        await process.wait()
-        raise
-    return process.returncode, said.decode(errors="replace")
-
-
-def _reason(said: str) -> str:
-    """pip's own reason in one line, with the newest versions where there are some; else the last line."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    if "exists, but no environment was finished there" in said or not lines:
-        return lines[-1].removeprefix("enginebench-agent: ") if lines else "it said nothing"
-    errors = [match[1] for match in map(_PIP_SAID.search, lines) if match]
-    if not errors:
-        told = [line.removeprefix("enginebench-agent: ") for line in lines if line.startswith("enginebench-agent: ")]
-        return (told or lines)[-1]
-    versions = next((match[1].split(", ") for match in map(_VERSIONS.search, lines) if match), [])
-    newest = [one for one in versions if one and one != "none"][-_SHOWN_VERSIONS:]
-    return errors[-1].rstrip(".") + (f"; the newest are {', '.join(newest)}" if newest else "")
 
 
 def confirm(home: Home, alert: Alert, budget: str = "2m", watcher: GateWatcher | None = None) -> Confirmation:

@@ -41,10 +41,12 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.records.target import ListedEngine
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
-from enginebench_controller.runs.gate import Unwatched, added_environments, install
+from enginebench_controller.runs.environments import added_environments, install
 from enginebench_controller.runs.plugin_contract import tested_contract
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
-from enginebench_controller.targets.session import TargetSession, only_command, open_session
+from enginebench_controller.runs.remote_run import Unreported
+from enginebench_controller.targets.local_agent import only_command
+from enginebench_controller.targets.session import TargetSession, open_session
 from enginebench_controller.verdicts.doubts import beyond_the_ceiling, computed_ahead, slower_when_fresh, too_many_cores
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_proto.agreed.durable import make_private_folder
@@ -383,7 +385,7 @@ class _Check:
         binder = Binder(self._home, plan)
         await in_thread(binder.resolve, list(plan.models))
         order = BenchmarkOrder(plan)
-        benchmark = await run_in_session(self._home, order, self._session, binder, lambda *_: Unwatched())
+        benchmark = await run_in_session(self._home, order, self._session, binder, lambda *_: Unreported())
         return await asyncio.to_thread(self._home.store.measurements, benchmark.id)
 
     def _judge(self, mine: Measurement, measurements: Sequence[Measurement]) -> None:
@@ -406,7 +408,7 @@ class _Check:
         sentence = None
         for _ in range(PASSES):
             order = ProfileOrder(plan)
-            (found,) = await profiles_in_session(self._home, order, self._session, binder, lambda *_: Unwatched())
+            (found,) = await profiles_in_session(self._home, order, self._session, binder, lambda *_: Unreported())
             if found.failure is not None:
                 if not self._failed(engine, CheckPart.PROFILE, "", found.failure, "layers"):
                     self.notes.append(f"{engine.name}: no profile, as {found.failure.message}")

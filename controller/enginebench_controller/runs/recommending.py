@@ -23,9 +23,9 @@ from enginebench_controller.records import Benchmark, Search, SearchKind
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
 from enginebench_controller.runs.execution import SoFar
 from enginebench_controller.runs.remote_run import Reporter
-from enginebench_controller.runs.resuming import ResumeOrder
+from enginebench_controller.runs.resuming import ResumeOrder, take_up_step
 from enginebench_controller.runs.search_ground import SearchGround, about, models_taking_part, search_ground
-from enginebench_controller.runs.searching import held, new_search, take_up_step
+from enginebench_controller.runs.searching import held, new_search
 from enginebench_controller.targets.session import TargetSession, open_session, refuse_emulated
 from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,

@@ -48,6 +48,19 @@ class Reporter(Protocol):
         """The case has ended; its outcome is stored as the measurement or profile with this id."""
 
 
+class Unreported:
+    """Nobody wants to know."""
+
+    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
+        """See `Reporter`."""
+
+    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+        """See `Reporter`."""
+
+    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+        """See `Reporter`."""
+
+
 Announce = Callable[[Expansion, str | None], Reporter]
 """Told what will run just before it does, and the id of the benchmark it belongs to (None for profiles, which have ids
 of their own); returns who wants to know how it is coming along."""

@@ -3,12 +3,12 @@
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from enginebench_controller.errors import AgentError, InputError, RunUnknownError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Expansion
-from enginebench_controller.records import Failure, FailureKind
+from enginebench_controller.records import Failure, FailureKind, Search
 from enginebench_controller.runs import remote_run
 from enginebench_controller.runs.cluster.carrying import open_cluster
 from enginebench_controller.runs.execution import Elsewhere, Enough, Group, groups_of, measure, settle, whole_rounds
@@ -16,6 +16,7 @@ from enginebench_controller.runs.keeping import keeper
 from enginebench_controller.runs.profiling import Passes
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
 from enginebench_controller.runs.sample_file import SampleFile
+from enginebench_controller.runs.searching import is_step_of
 from enginebench_controller.runs.undertaking import (
     Keep,
     Pending,
@@ -301,3 +302,10 @@ async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
 def _targets(pending: Pending, cases: Sequence[Undertaking]) -> tuple[str, ...]:
     """Where runs of a plan may be: of a cluster's nowhere."""
     return () if pending.executor else tuple(dict.fromkeys(one.case.target for one in cases))
+
+
+async def take_up_step(home: Home, search: Search, wish: ResumeOrder, announce: Announce) -> tuple[TakenUp, ...]:
+    """Collect what the targets hold of the step of a search that was under way, and finish it."""
+    ids = frozenset({search.id})
+    mine = replace(wish, finish=True, is_wanted=lambda pending_id: is_step_of(home, ids, pending_id))
+    return await resume(home, mine, announce)

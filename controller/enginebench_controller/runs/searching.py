@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from filelock import FileLock, Timeout
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search, SearchKind
-from enginebench_controller.runs.remote_run import Announce
-from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, resume
 from enginebench_proto.agreed.durable import make_private_folder
 
 FOLDER = "searches"
@@ -69,13 +66,6 @@ def is_step_of(home: Home, search_ids: frozenset[str], pending_id: str) -> bool:
     """Whether a plan in HOME/pending is of a step of these searches, or of the layers of one."""
     benchmark_id = pending_id.partition("-")[0]
     return any(benchmark_id == step.id for one in search_ids for step in home.store.steps_of(one))
-
-
-async def take_up_step(home: Home, search: Search, wish: ResumeOrder, announce: Announce) -> tuple[TakenUp, ...]:
-    """Collect what the targets hold of the step that was under way, and finish it."""
-    ids = frozenset({search.id})
-    mine = replace(wish, finish=True, is_wanted=lambda pending_id: is_step_of(home, ids, pending_id))
-    return await resume(home, mine, announce)
 
 
 def is_held(home: Home, search_id: str) -> bool:

@@ -12,11 +12,11 @@ from enginebench_controller.store.measurements import delete_measurements
 from enginebench_controller.store.naming import meant, only, unknown
 from enginebench_controller.store.rows import (
     from_benchmark_row,
+    from_search_row,
     from_snapshot_row,
     to_benchmark_row,
     to_snapshot_row,
 )
-from enginebench_controller.store.searches import from_search_row
 from enginebench_controller.store.statements import Row, insert, insert_all, rows
 
 

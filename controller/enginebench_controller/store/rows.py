@@ -23,6 +23,8 @@ from enginebench_controller.records import (
     Process,
     Profile,
     Readback,
+    Search,
+    SearchKind,
     Status,
     Target,
     TargetSnapshot,
@@ -377,3 +379,31 @@ def _integer(readback: Readback | None) -> int | None:
 
 def _text(readback: Readback | None) -> str | None:
     return str(readback.value) if readback else None
+
+
+def to_search_row(search: Search) -> Row:
+    """Give a row of `searches`."""
+    return {
+        "id": search.id,
+        "kind": search.kind.value,
+        "name": search.name,
+        "created_at_unix_ns": search.created_at_unix_ns,
+        "asked": to_json(dict(search.order)),
+        "skipped": to_json(dict(search.skipped)),
+        "answer": None if search.answer is None else to_json(dict(search.answer)),
+        "ended_at_unix_ns": search.ended_at_unix_ns,
+    }
+
+
+def from_search_row(row: Row) -> Search:
+    """Read a row of `searches`."""
+    return Search(
+        id=row["id"],
+        kind=SearchKind(row["kind"]),
+        name=row["name"],
+        created_at_unix_ns=row["created_at_unix_ns"],
+        order=json.loads(row["asked"]),
+        skipped=json.loads(row["skipped"]),
+        answer=None if row["answer"] is None else json.loads(row["answer"]),
+        ended_at_unix_ns=row["ended_at_unix_ns"],
+    )

@@ -1,18 +1,17 @@
 """Searches in and out of the store. Their steps are benchmarks like all others, and name the search in their plans."""
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import duckdb
 
-from enginebench_controller.records import Benchmark, Search, SearchKind
+from enginebench_controller.records import Benchmark, Search
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.measurements import delete_measurements
 from enginebench_controller.store.naming import meant, only, unknown
-from enginebench_controller.store.rows import from_benchmark_row
-from enginebench_controller.store.statements import Row, insert, rows, to_json
+from enginebench_controller.store.rows import from_benchmark_row, from_search_row, to_search_row
+from enginebench_controller.store.statements import insert, rows, to_json
 
 _STEPS = """
     SELECT * FROM benchmarks WHERE plan->>'$.search.id' = ?
@@ -31,7 +30,7 @@ class SearchStore(StoreFile):
     def add_search(self, search: Search) -> bool:
         """Keep a search that begins; False when it is there already."""
         with self._writing() as connection:
-            return insert(connection, "searches", _to_row(search))
+            return insert(connection, "searches", to_search_row(search))
 
     def search(self, named: str) -> Search:
         """Return the search with this id, else this name, else this start of an id.
@@ -83,30 +82,3 @@ class SearchStore(StoreFile):
 
 def _meant(connection: duckdb.DuckDBPyConnection, named: str) -> Search:
     return only(tuple(map(from_search_row, meant(connection, "searches", named))), named, "search", connection)
-
-
-def _to_row(search: Search) -> Row:
-    return {
-        "id": search.id,
-        "kind": search.kind.value,
-        "name": search.name,
-        "created_at_unix_ns": search.created_at_unix_ns,
-        "asked": to_json(dict(search.order)),
-        "skipped": to_json(dict(search.skipped)),
-        "answer": None if search.answer is None else to_json(dict(search.answer)),
-        "ended_at_unix_ns": search.ended_at_unix_ns,
-    }
-
-
-def from_search_row(row: Row) -> Search:
-    """Read a row of `searches`."""
-    return Search(
-        id=row["id"],
-        kind=SearchKind(row["kind"]),
-        name=row["name"],
-        created_at_unix_ns=row["created_at_unix_ns"],
-        order=json.loads(row["asked"]),
-        skipped=json.loads(row["skipped"]),
-        answer=None if row["answer"] is None else json.loads(row["answer"]),
-        ended_at_unix_ns=row["ended_at_unix_ns"],
-    )

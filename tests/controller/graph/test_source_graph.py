@@ -12,10 +12,10 @@ from tiny_models import make_model, save, tiny_classifier
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.graph.flops.counting import model_cost, node_costs
-from enginebench_controller.graph.flops.work import Method
 from enginebench_controller.graph.reading import read_source_graph
 from enginebench_controller.graph.source_graph import SourceGraph
 from enginebench_controller.models.formats.skeleton import KEPT_PAYLOAD_BYTES
+from enginebench_controller.records.profile import CountMethod
 
 FLOAT = TensorProto.FLOAT
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
@@ -117,7 +117,7 @@ def test_constants_are_weights_and_what_is_made_of_them_costs_nothing(tmp_path: 
     assert [node.folded for node in graph.nodes] == [True, True, True, False, False]
     assert [node.weights for node in graph.nodes[3:]] == [("held",), ("bias",)]
     costs = node_costs(graph)
-    assert {cost.method for cost in costs[:3]} == {Method.ZERO}
+    assert {cost.method for cost in costs[:3]} == {CountMethod.ZERO}
     assert sum(cost.parameters or 0 for cost in costs[:3]) == 0
     assert [(cost.macs, cost.parameters, cost.nonzero_parameters) for cost in costs[3:]] == [(24, 12, 10), (0, 3, 3)]
 

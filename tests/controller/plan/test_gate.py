@@ -6,7 +6,7 @@ import pytest
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.plan.gate import chosen_engine, needed, parse_sides, rung_fields
-from enginebench_controller.runs.gate import _reason
+from enginebench_controller.runs.environments import _reason
 from offered import engine, missing, target
 
 

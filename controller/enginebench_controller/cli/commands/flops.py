@@ -13,7 +13,7 @@ from enginebench_controller.errors import ModelError
 from enginebench_controller.files.flops import CONVENTION, by_operator, cost_document, program_document, sum_or_none
 from enginebench_controller.graph.flops.counting import model_cost, node_costs, operator
 from enginebench_controller.graph.flops.saved_programs import ProgramCost, count_program
-from enginebench_controller.graph.flops.work import Method, ModelCost, NodeCost
+from enginebench_controller.graph.flops.work import ModelCost, NodeCost
 from enginebench_controller.graph.reading import read_source_graph
 from enginebench_controller.graph.source_graph import SourceGraph
 from enginebench_controller.home import default_home
@@ -24,6 +24,7 @@ from enginebench_controller.models.inputs.binding import bind
 from enginebench_controller.models.inputs.shapes import GivenShape
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import ModelVersion
+from enginebench_controller.records.profile import CountMethod
 from enginebench_proto.agreed.words import ModelFormat
 
 _NUMBERS = [
@@ -75,12 +76,12 @@ def short(value: float | None) -> str:
 def _node_rows(graph: SourceGraph, costs: Sequence[NodeCost]) -> list[list[object]]:
     """Nodes of unknown work come first: they are what a reader must know of. Folded ones are left out."""
     pairs = [(node, cost) for node, cost in zip(graph.nodes, costs, strict=True) if not node.folded]
-    pairs.sort(key=lambda pair: (pair[1].method is not Method.UNKNOWN, -(pair[1].flops or 0)))
+    pairs.sort(key=lambda pair: (pair[1].method is not CountMethod.UNKNOWN, -(pair[1].flops or 0)))
     return [[node.index, node.name, operator(node), *_numbers(cost)] for node, cost in pairs]
 
 
 def _numbers(cost: NodeCost) -> list[str]:
-    at_most = cost.method is Method.AT_MOST
+    at_most = cost.method is CountMethod.AT_MOST
     work = [_bounded(one, at_most=at_most) for one in (cost.macs, cost.flops)]
     counts = (cost.parameters, cost.nonzero_parameters, cost.weight_bytes, cost.activation_bytes)
     return [*work, *map(short, counts), _ratio(cost.intensity)]
@@ -96,7 +97,7 @@ def _sums(costs: Sequence[NodeCost]) -> list[str]:
     sums = {name: sum_or_none(getattr(cost, name) for cost in costs) for name in names}
     flops, weights, activations = sums["flops"], sums["weight_bytes"], sums["activation_bytes"]
     moved = None if weights is None or activations is None else weights + activations
-    at_most = any(cost.method is Method.AT_MOST for cost in costs)
+    at_most = any(cost.method is CountMethod.AT_MOST for cost in costs)
     macs, *others = sums.values()
     work = [_bounded(one, at_most=at_most) for one in (macs, others[0])]
     return [*work, *map(short, others[1:]), _ratio(flops / moved if flops is not None and moved else None)]

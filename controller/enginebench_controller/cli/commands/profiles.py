@@ -27,12 +27,12 @@ from enginebench_controller.cli.tables import instant
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.profiles import import_profiles, profile_list_document, profiles_document
-from enginebench_controller.graph.analysis import is_at_most
 from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Roofline, rooflines
 from enginebench_controller.home import default_home
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.plan.sparsity import parse_sparsities
 from enginebench_controller.records import Coverage, Layer, ModelWork, Peak, Profile, ProfileNode
+from enginebench_controller.records.profile import is_at_most
 from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.layers import TypeTime

@@ -21,8 +21,9 @@ from enginebench_controller.graph.flops.counters import (
     key_of,
 )
 from enginebench_controller.graph.flops.parameters import parameters, reads_packed_weights, weights
-from enginebench_controller.graph.flops.work import Method, ModelCost, NodeCost, UnknownWorkError, Work, total
+from enginebench_controller.graph.flops.work import ModelCost, NodeCost, UnknownWorkError, Work, total
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode
+from enginebench_controller.records.profile import CountMethod
 
 _WITHOUT_BATCH = 9
 """The opset from which on the sequences of a Scan have no batch and no lengths of their own."""
@@ -48,13 +49,13 @@ def _once(cost: NodeCost, body: SourceGraph, costs_of: CostsOf) -> NodeCost:
     flops = total(one.flops for one in costs)
     unknown = (f"{node.op_type} {node.name!r} in it: {one.reason}" for node, one in zip(body.nodes, costs, strict=True)
                if one.flops is None)  # fmt: skip
-    at_most = any(one.method is Method.AT_MOST for one in costs)
+    at_most = any(one.method is CountMethod.AT_MOST for one in costs)
     return replace(
         cost,
         macs=total(one.macs for one in costs),
         flops=flops,
         activation_bytes=total(one.activation_bytes for one in costs),
-        method=Method.UNKNOWN if flops is None else Method.AT_MOST if at_most else Method.COUNTED,
+        method=CountMethod.UNKNOWN if flops is None else CountMethod.AT_MOST if at_most else CountMethod.COUNTED,
         reason=next(unknown, ""),
         contradicts=any(one.contradicts for one in costs),
     )
@@ -74,16 +75,16 @@ def _larger(one: NodeCost, other: NodeCost) -> NodeCost:
     """
     if one.contradicts != other.contradicts:
         runs = other if one.contradicts else one
-        return replace(runs, method=Method.UNKNOWN if runs.flops is None else Method.AT_MOST)
+        return replace(runs, method=CountMethod.UNKNOWN if runs.flops is None else CountMethod.AT_MOST)
     flops = _most(one.flops, other.flops)
     differs = (one.macs, one.flops) != (other.macs, other.flops)
-    at_most = differs or Method.AT_MOST in {one.method, other.method}
+    at_most = differs or CountMethod.AT_MOST in {one.method, other.method}
     return replace(
         one,
         macs=_most(one.macs, other.macs),
         flops=flops,
         activation_bytes=_most(one.activation_bytes, other.activation_bytes),
-        method=Method.UNKNOWN if flops is None else Method.AT_MOST if at_most else Method.COUNTED,
+        method=CountMethod.UNKNOWN if flops is None else CountMethod.AT_MOST if at_most else CountMethod.COUNTED,
         reason=one.reason or other.reason,
     )
 
@@ -99,7 +100,7 @@ def _repeated(once: NodeCost, times: int | None) -> NodeCost:
         macs=_product(once.macs, times),
         flops=flops,
         activation_bytes=_product(once.activation_bytes, times),
-        method=Method.UNKNOWN if flops is None else once.method,
+        method=CountMethod.UNKNOWN if flops is None else once.method,
     )
 
 
@@ -170,7 +171,7 @@ def model_cost(graph: SourceGraph, costs: Sequence[NodeCost]) -> ModelCost:
         unknown_operators=dict(Multiset(name for name, _ in unknown).most_common()),
         unknown_reasons=_reasons(unknown),
         known_macs=sum(cost.macs for cost in costs if cost.macs is not None),
-        at_most=any(cost.method is Method.AT_MOST for cost in costs),
+        at_most=any(cost.method is CountMethod.AT_MOST for cost in costs),
     )
 
 
@@ -189,7 +190,7 @@ def operator(node: SourceNode) -> str:
 
 def _cost(graph: SourceGraph, node: SourceNode, read: set[str]) -> NodeCost:
     if node.folded:
-        return NodeCost(0, 0, 0, 0, 0, 0, Method.ZERO)
+        return NodeCost(0, 0, 0, 0, 0, 0, CountMethod.ZERO)
     learnt = parameters(graph, node)
     packed = key_of(node) in PACKED
     cost = NodeCost(
@@ -199,7 +200,7 @@ def _cost(graph: SourceGraph, node: SourceNode, read: set[str]) -> NodeCost:
         nonzero_parameters=None if packed else total(one.nonzero for one in learnt),
         weight_bytes=_weight_bytes(graph, node),
         activation_bytes=_activation_bytes(graph, node, read),
-        method=Method.UNKNOWN,
+        method=CountMethod.UNKNOWN,
     )
     if key_of(node) in WITHOUT_PRODUCTS:
         cost = replace(cost, macs=0)
@@ -216,11 +217,11 @@ def _with_work(cost: NodeCost, work: Work) -> NodeCost:
     if key in BODIES or "function" in work.node.bodies:
         return with_bodies(cost, work, node_costs)
     if key in MOVES_DATA:
-        return replace(cost, macs=0, flops=0, method=Method.ZERO)
+        return replace(cost, macs=0, flops=0, method=CountMethod.ZERO)
     if key not in COUNTED:
         raise UnknownWorkError(UNKNOWN.get(key, "nothing is known of this operator"))
     count = COUNTED[key](work)
-    return replace(cost, macs=count.macs, flops=count.flops, method=Method.COUNTED)
+    return replace(cost, macs=count.macs, flops=count.flops, method=CountMethod.COUNTED)
 
 
 def _weight_bytes(graph: SourceGraph, node: SourceNode) -> int | None:

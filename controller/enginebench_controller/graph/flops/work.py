@@ -3,18 +3,9 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode
-
-
-class Method(StrEnum):
-    """How the operations of a node are known."""
-
-    COUNTED = "counted"
-    AT_MOST = "at most"
-    ZERO = "zero by nature"
-    UNKNOWN = "unknown"
+from enginebench_controller.records.profile import CountMethod
 
 
 @dataclass(frozen=True)
@@ -34,7 +25,7 @@ class NodeCost:
     nonzero_parameters: int | None
     weight_bytes: int | None
     activation_bytes: int | None
-    method: Method
+    method: CountMethod
     reason: str = ""
     contradicts: bool = False
 

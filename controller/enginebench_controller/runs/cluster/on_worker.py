@@ -26,7 +26,7 @@ from enginebench_controller.runs.remote_run import Bench
 from enginebench_controller.runs.sample_file import SampleFile
 from enginebench_controller.runs.undertaking import Undertaking
 from enginebench_controller.targets.client import AgentClient
-from enginebench_controller.targets.session import started_agent
+from enginebench_controller.targets.local_agent import started_agent
 from enginebench_proto.v1 import run_pb2
 
 T = TypeVar("T")

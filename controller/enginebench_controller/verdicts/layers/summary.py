@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from enginebench_controller.graph.analysis import is_at_most
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Profile, Readback
 from enginebench_controller.records.fields import CONFIGURATION
+from enginebench_controller.records.profile import is_at_most
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.verdicts.parity import PRECISION_OF_THE_ENGINE, engine_label, unequal_effective
 from enginebench_controller.verdicts.words import UNKNOWN, milliseconds, number, percent, processor_of

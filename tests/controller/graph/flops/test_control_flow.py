@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tiny_models import make_model
 
 from enginebench_controller.graph.flops.counting import model_cost, node_costs
-from enginebench_controller.graph.flops.work import Method
+from enginebench_controller.records.profile import CountMethod
 
 FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
 WEIGHT = np.ones((4, 4), "f")
@@ -65,7 +65,7 @@ def test_of_branches_that_differ_the_larger_one_counts_and_is_marked(tmp_path: P
     model = make_model(nodes, [("x", [2, 4]), ("flag", [], BOOL)], [("y", [2, 4]), ("z", [2, 4])])
     graph = read(model, tmp_path)
     costs = node_costs(graph)
-    assert [(cost.flops, cost.method) for cost in costs] == [(8, Method.COUNTED), (8, Method.AT_MOST)]
+    assert [(cost.flops, cost.method) for cost in costs] == [(8, CountMethod.COUNTED), (8, CountMethod.AT_MOST)]
     total = model_cost(graph, costs)
     assert (total.macs, total.flops, total.at_most, total.unknown_operators) == (0, 16, True, {})
 
@@ -78,7 +78,7 @@ def test_a_branch_that_cannot_run_in_these_shapes_takes_nothing(tmp_path: Path) 
     weights = {"W": np.ones((1, 8, 4), "f"), "R": np.ones((1, 8, 2), "f")}
     graph = read(make_model([choice], [("x", [2, 4]), ("flag", [], BOOL)], [("y", None)], weights), tmp_path)
     (cost,) = node_costs(graph)
-    assert (cost.macs, cost.flops, cost.method) == (0, 8, Method.AT_MOST)
+    assert (cost.macs, cost.flops, cost.method) == (0, 8, CountMethod.AT_MOST)
 
 
 def test_a_model_whose_work_is_in_branches_and_loops_equals_the_hand_count(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_a_model_whose_work_is_in_branches_and_loops_equals_the_hand_count(tmp_p
     assert relu < product
     assert costs["loop"].macs == 3 * (scan + product)
     assert costs["loop"].flops == 3 * (2 * scan + 2 * product + addition)
-    assert costs["loop"].method is Method.AT_MOST
-    assert (costs["squeeze"].flops, costs["squeeze"].method) == (tanh, Method.COUNTED)
+    assert costs["loop"].method is CountMethod.AT_MOST
+    assert (costs["squeeze"].flops, costs["squeeze"].method) == (tanh, CountMethod.COUNTED)
     total = model_cost(graph, tuple(costs.values()))
     assert (total.macs, total.flops) == (480, 3 * (2 * scan + 2 * product + addition) + 1 + tanh + 20)
     assert (total.at_most, total.unknown_operators, total.parameters) == (True, {}, 16)
@@ -178,13 +178,13 @@ def loop(trips: int | None, *, stops: bool = False) -> onnx.ModelProto:
 def test_a_loop_with_a_constant_trip_count(tmp_path: Path) -> None:
     (cost,) = node_costs(read(loop(5), tmp_path))
     assert (cost.macs, cost.flops, cost.parameters, cost.weight_bytes) == (5 * 32, 5 * 64, 16, 64 + 8)
-    assert cost.method is Method.COUNTED
+    assert cost.method is CountMethod.COUNTED
 
 
 @pytest.mark.parametrize("model", [loop(None), loop(5, stops=True)], ids=["count", "condition"])
 def test_a_loop_that_the_data_ends_is_unknown(tmp_path: Path, model: onnx.ModelProto) -> None:
     (cost,) = node_costs(read(model, tmp_path))
-    assert (cost.macs, cost.flops, cost.method) == (None, None, Method.UNKNOWN)
+    assert (cost.macs, cost.flops, cost.method) == (None, None, CountMethod.UNKNOWN)
     assert cost.reason
 
 
@@ -251,4 +251,4 @@ def test_of_branches_one_of_which_is_unknown_nothing_is_known(tmp_path: Path) ->
         model = make_model([choice], [("x", [2, 4]), ("flag", [], BOOL)], [("y", [2, 4])])
         model.opset_import.append(helper.make_opsetid("somebody.else", 1))
         (cost,) = node_costs(read(model, tmp_path))
-        assert (cost.flops, cost.macs, cost.method) == (None, None, Method.UNKNOWN)
+        assert (cost.flops, cost.macs, cost.method) == (None, None, CountMethod.UNKNOWN)

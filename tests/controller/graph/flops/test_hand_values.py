@@ -7,7 +7,7 @@ import pytest
 from counted import cost_of
 from onnx import TensorProto, helper
 
-from enginebench_controller.graph.flops.work import Method
+from enginebench_controller.records.profile import CountMethod
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -234,7 +234,7 @@ def test_a_resize_counts_the_neighbours_of_what_it_changes(tmp_path: Path) -> No
 def test_an_operator_without_a_formula_is_unknown_and_not_nothing(tmp_path: Path) -> None:
     layer = node("TopK", ["x", "k"], ["y", "places"])
     cost = cost_of(layer, tmp_path, [("x", [8])], {"k": np.array([3], np.int64)})
-    assert (cost.macs, cost.flops, cost.intensity, cost.method) == (0, None, None, Method.UNKNOWN)
+    assert (cost.macs, cost.flops, cost.intensity, cost.method) == (0, None, None, CountMethod.UNKNOWN)
     assert cost.reason == "depends on the algorithm"
     assert cost.activation_bytes == 4 * (8 + 3), "the output that nobody reads is not written"
     custom = helper.make_node("Secret", ["x"], ["z"], domain="com.example")
