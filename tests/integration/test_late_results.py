@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,14 @@ import pytest
 
 from agent_server import AgentProcess
 from enginebench_controller.home import Home
+from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import Measurement
-from enginebench_controller.runs import remote_run
-from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark
+from enginebench_controller.runs import execution, remote_run
+from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark, run_in_session
+from enginebench_controller.runs.execution import SoFar
 from enginebench_controller.runs.resuming import ResumeOrder, resume
+from enginebench_controller.targets.session import open_session
 
 BOUND_SECONDS = 1.0
 
@@ -100,5 +103,52 @@ async def test_a_target_that_comes_back_carries_out_the_rest_and_drops_what_was_
 
     assert sorted(map(str, told.kinds)) == ["None", "agent_lost"]
     assert sorted(one.status.value for one in stored(home)) == ["failed", "ok"]
+    assert list((agent.data_dir / "spool").iterdir()) == []
+    assert list((home.path / "pending").iterdir()) == []
+
+
+class TwoRounds:
+    """Ends a group after two processes of each."""
+
+    def __call__(self, so_far: Sequence[SoFar]) -> bool:
+        return all(len(one.processes) >= 2 for one in so_far)
+
+    def seconds_left(self) -> float:
+        return 60.0
+
+
+@pytest.mark.fault(2)
+@pytest.mark.parametrize("finish", [False, True])
+async def test_whoever_died_between_two_of_a_group_is_taken_up_with_both(
+    tmp_path: Path,
+    model: Path,
+    start_agent: Callable[..., AgentProcess],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    finish: bool,
+) -> None:
+    home, agent = Home(tmp_path / "home"), start_agent()
+    chosen = {"models": [str(model)], "engines": ["fake"], "targets": [agent.address], "interleave": "device"}
+    measuring = {"processes": 5, "duration": "100ms", "warmup": "20ms", "max_duration": "1m", "interval": "0%"}
+    measuring |= {"retry_noisy": False, "wait_quiet": "0s"}
+    plan = make_plan(chosen | measuring | {"options": {"fake.wait": "sleep"}, "batch": [1, 2]}, "test")
+    binder = Binder(home, plan)
+    binder.resolve(plan.models)
+
+    async def dies(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as dying:
+        dying.setattr(execution, "forget", dies)
+        async with open_session(home, plan.targets) as session:
+            with pytest.raises(ExceptionGroup):
+                await run_in_session(home, BenchmarkOrder(plan), session, binder, lambda *_: Told(), TwoRounds())
+    assert len(stored(home)) == 1
+
+    order = ResumeOrder(finish=finish, enough_of=lambda _: TwoRounds())
+    (taken,) = await resume(home, order, lambda *_: Told())
+
+    assert len(taken.collected) == 1 and not taken.interrupted
+    assert [(one.status.value, len(one.processes)) for one in stored(home)] == [("ok", 2)] * 2
     assert list((agent.data_dir / "spool").iterdir()) == []
     assert list((home.path / "pending").iterdir()) == []

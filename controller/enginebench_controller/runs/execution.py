@@ -155,7 +155,7 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
     file_of = {member.outcome_id: file for member, file in zip(group.members, samples, strict=True)}
     for process in range(max(member.case.configuration.stop.processes for member in group.members)):
         if group.enough is not None and await asyncio.to_thread(_is_enough, group, samples):
-            _leave_it_at_these(group, samples)
+            leave_it_at_these(group, samples)
             return
         try:
             async with asyncio.timeout(None if group.enough is None else group.enough.seconds_left()):
@@ -163,7 +163,7 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
                     if lacking := [member for member in _launched(group, process) if member.lacks(process)]:
                         await _attempt_all(bench, group, lacking, process, file_of)
         except TimeoutError:
-            _leave_it_at_these(group, samples)
+            leave_it_at_these(group, samples)
             for member in group.members:
                 if member.goes_on and not member.results:
                     member.failure = OUT_OF_TIME
@@ -173,8 +173,11 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
 
 
 def whole_rounds(group: Group, samples: Sequence[SampleFile]) -> int:
-    """Forget the processes that not all members have: they are no pairs. Returns how many are left of each."""
-    rounds = min(len(member.results) for member in group.members)
+    """Forget the processes that not all members have: they are no pairs. Returns how many are left of each.
+
+    A member that is in the store had as many as the others when it came there.
+    """
+    rounds = min((len(member.results) for member in group.members if not member.settled), default=0)
     for member, file in zip(group.members, samples, strict=True):
         if member.goes_on and not member.settled:
             member.results = {one: member.results[one] for one in list(member.results)[:rounds]}
@@ -182,7 +185,7 @@ def whole_rounds(group: Group, samples: Sequence[SampleFile]) -> int:
     return rounds
 
 
-def _leave_it_at_these(group: Group, samples: Sequence[SampleFile]) -> None:
+def leave_it_at_these(group: Group, samples: Sequence[SampleFile]) -> None:
     """Let the whole rounds that there are be all that was asked for; without one, members are as they were."""
     if rounds := whole_rounds(group, samples):
         for member in group.members:
@@ -254,7 +257,7 @@ async def _carry_out(
                 await bench.send_on(benchmark_id, [member.outcome_id for member in group.members])
         except asyncio.CancelledError:
             if group.enough is not None and samples and whole_rounds(group, samples):
-                _leave_it_at_these(group, samples)  # such rounds may end at any time
+                leave_it_at_these(group, samples)  # such rounds may end at any time
                 await settle(bench, group, benchmark_id, samples, keep)
             await _settle_cancelled(bench, group, benchmark_id, keep)
             raise

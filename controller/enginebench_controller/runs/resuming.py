@@ -11,7 +11,16 @@ from enginebench_controller.plan.expand import Expansion
 from enginebench_controller.records import Failure, FailureKind, Search
 from enginebench_controller.runs import remote_run
 from enginebench_controller.runs.cluster.carrying import open_cluster
-from enginebench_controller.runs.execution import Elsewhere, Enough, Group, groups_of, measure, settle, whole_rounds
+from enginebench_controller.runs.execution import (
+    Elsewhere,
+    Enough,
+    Group,
+    groups_of,
+    leave_it_at_these,
+    measure,
+    settle,
+    whole_rounds,
+)
 from enginebench_controller.runs.keeping import keeper
 from enginebench_controller.runs.profiling import Passes
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
@@ -133,9 +142,12 @@ async def _take_up_group(
         for member, file in zip(group.members, samples, strict=True):
             if not member.settled:
                 await _take_results(bench, member, file)
-        if group.enough is not None:
+        were_enough = group.enough is not None and any(member.settled for member in group.members)
+        if were_enough:
+            leave_it_at_these(group, samples)
+        elif group.enough is not None:
             whole_rounds(group, samples)
-        if wish.finish:
+        if wish.finish and not were_enough:
             await (elsewhere or measure)(bench, group, samples)
         for member in group.members:
             if member.goes_on and not member.results:
