@@ -61,7 +61,7 @@ OF_WHAT_IT_COMPUTES = {
         {INFER}"""
         },
         said("different_inputs_give_different_outputs"),
-        "logits ignores the input",
+        "logits is the same for two inputs",
     ),
     "lost batch": Wrong(
         {
@@ -188,6 +188,20 @@ def test_of_the_sound_example_nothing_is_reported(three_engines: PluginCheck) ->
     assert (three_engines.project, three_engines.notes) == ("mine", ())
     assert sorted(three_engines.engines) == sorted([SOUND, *WRONGS])
     assert {one.engine for one in three_engines.broken} == set(WRONGS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.xdist_group("plugin-check")
+def test_what_was_found_is_a_document_that_tells_each_thing_once(
+    three_engines: PluginCheck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin, "check_plugin", lambda *_: three_engines)
+    document = Bench(tmp_path / "home").json("plugin", "check", EXAMPLE, expect=1)
+    assert len({tuple(one.values()) for one in document["broken"]}) == len(document["broken"])
+    assert all(one["left_out"] for one in document["looked_at"]), "the example runs one request at a time"
+    promises = {one["promise"] for one in document["broken"] if " values of " in one["found"]}
+    assert promises == {PROMISES["outputs"]}, "whatever the statement is about"
 
 
 @pytest.mark.slow

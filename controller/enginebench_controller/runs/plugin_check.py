@@ -290,8 +290,9 @@ class _Check:
         self._home, self._session, self._python, self._tell, self._models = home, session, python, tell, models
 
     def result(self, project: str, engines: tuple[str, ...]) -> PluginCheck:
-        """All that was found."""
-        return PluginCheck(project, engines, tuple(self.broken), tuple(self.notes), tuple(self._looked_at))
+        """All that was found; what holds on one core and on two is told once."""
+        broken = tuple(dict.fromkeys(self.broken))
+        return PluginCheck(project, engines, broken, tuple(self.notes), tuple(self._looked_at))
 
     def breaks(self, engine: str, part: CheckPart, found: str, promise: str) -> None:
         """Note a broken promise by its name."""
@@ -340,7 +341,7 @@ class _Check:
             how = "did not end" if ended is None else f"ended with exit code {ended}"
             self.breaks(engine.name, CheckPart.CONTRACT, f"its process {how} {where}: {said}", "alive")
         left_out = Counter(one["why"] for one in lines if one.get("outcome") == "skipped")
-        return sum(one.get("outcome") in ("passed", "failed") for one in lines), left_out
+        return sum(one.get("outcome") in ("passed", "failed") for one in lines), dict(left_out)
 
     async def _model(self, engine: AvailableEngine) -> Plan | None:
         """Measure the first model that it takes; returns its plan."""

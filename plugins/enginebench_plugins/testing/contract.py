@@ -25,6 +25,7 @@ from enginebench_plugins.testing.profiles import ProfileContract
 from enginebench_plugins.testing.use import UseContract
 from enginebench_plugins.testing.workbench import (
     IN_FLIGHT,
+    OUTPUTS,
     REFUSED,
     TIMES_ALIKE,
     Workbench,
@@ -53,11 +54,11 @@ class ComputingContract(Workbench):
         assert type(info.version) is str, f"the version is no text, but a {type(info.version).__name__}"
         assert 1 <= len(info.version) <= LONGEST_NAME, f"the version has {len(info.version)} characters"
         assert info.version == info.version.strip() and info.version.isprintable(), f"the version is {info.version!r}"
-        assert info.reads
-        assert info.formats <= set(spec.ModelFormat)
-        assert spec.Load.SYNC in info.loads
-        assert spec.Hint.NONE in info.hints
-        assert all(batch >= 1 for batch in info.batches)
+        assert info.reads, "it reads no format"
+        assert info.formats <= set(spec.ModelFormat), f"the formats are {info.formats}, which are no ModelFormats"
+        assert spec.Load.SYNC in info.loads, "it does not take the load sync"
+        assert spec.Hint.NONE in info.hints, "it does not take the hint none"
+        assert all(batch >= 1 for batch in info.batches), f"batches are {info.batches}"
 
     @promise("`begins` are places and bytes of which one stands in every such main file")
     def test_files_of_its_own_are_called_and_begin_as_it_says(self, engine: spec.Engine, tmp_path: Path) -> None:
@@ -164,7 +165,7 @@ class ComputingContract(Workbench):
                 hint = "" if batch == 1 else "; an engine that runs one item at a time says batches=(1,) in EngineInfo"
                 pytest.fail(f"a batch of {batch} raises {type(error).__name__}: {error}{hint}")
 
-    @promise("The outputs are what the model computes of these very inputs")
+    @promise(OUTPUTS)
     def test_outputs_equal_the_reference(self, engine: spec.Engine, tmp_path: Path) -> None:
         model = self.classifier(tmp_path)
         for batch in batches(engine):
@@ -193,14 +194,16 @@ class ComputingContract(Workbench):
         (outputs,) = self.infer(engine, external, batch, inputs)
         self.assert_same(outputs, model.reference(inputs))
 
-    @promise("The outputs are what the model computes of these very inputs")
+    @promise(OUTPUTS)
     def test_different_inputs_give_different_outputs(self, engine: spec.Engine, tmp_path: Path) -> None:
         batch = max(batches(engine))
         for model in self.models(engine, tmp_path):
             inputs = [model.inputs_for(batch, seed=seed) for seed in (1, 2, 1)]
             one, other, again = self.infer(engine, model, batch, *inputs)
             for name in model.outputs:
-                assert not np.allclose(one[name], other[name], rtol=0.01, atol=0.01), f"{name} ignores the input"
+                assert not np.allclose(one[name], other[name], rtol=0.01, atol=0.01), (
+                    f"{name} is the same for two inputs"
+                )
             self.assert_same(again, one)
 
     @promise("anew each time: nothing is kept from one inference for another")
@@ -232,7 +235,7 @@ class ComputingContract(Workbench):
                     assert len(found) == len(wanted), f"{name} has the shape {found}, and the model's is {wanted}"
                     assert found[0] == wanted[0], f"{name} has {found[0]} items of {wanted[0]}"
 
-    @promise("The outputs are what the model computes of these very inputs")
+    @promise(OUTPUTS)
     def test_every_item_of_a_batch_is_computed_on_its_own(self, engine: spec.Engine, tmp_path: Path) -> None:
         batch = max(batches(engine))
         if batch == 1:

@@ -2,7 +2,8 @@
 
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,16 +31,18 @@ class ProfileContract(Workbench):
     ) -> None:
         profile, _ = self.profile(engine, tmp_path, iterations=5)
         layers = profile.layers
-        assert layers
-        assert len(profile.latency_ns) in (0, 5)
-        assert len({layer.name for layer in layers}) == len(layers)
-        assert len({layer.order for layer in layers}) == len(layers)
+        assert layers, "the profile has no layers"
+        assert len(profile.latency_ns) in (0, 5), f"{len(profile.latency_ns)} latencies of 5 inferences"
+        for what, found in (("name", [one.name for one in layers]), ("order", [one.order for one in layers])):
+            assert not (twice := _twice(found)), f"the {what} {twice[0]!r} is that of several layers"
         for layer in layers:
             executed = layer.state is spec.LayerState.EXECUTED
-            assert len(layer.time_ns) == (5 if executed else 0)
-            assert all(isinstance(time_ns, int) and time_ns >= 0 for time_ns in layer.time_ns)
-            assert layer.calls >= 1
-            assert layer.type
+            times = f"{layer.name} is {layer.state} and has {len(layer.time_ns)} times of 5 inferences"
+            assert len(layer.time_ns) == (5 if executed else 0), times
+            no_time = f"{layer.name} has times that are no whole nanoseconds: {layer.time_ns}"
+            assert all(isinstance(time_ns, int) and time_ns >= 0 for time_ns in layer.time_ns), no_time
+            assert layer.calls >= 1, f"{layer.name} has {layer.calls} calls"
+            assert layer.type, f"{layer.name} has no type"
 
     @promise("`source_nodes` are the nodes or tensors of the model as given that the engine names as its origin.")
     def test_layers_tell_their_origin_and_tensors_by_name(self, engine: spec.Engine, tmp_path: Path) -> None:
@@ -53,7 +56,8 @@ class ProfileContract(Workbench):
         model = self.classifier(tmp_path)
         if model.format is spec.ModelFormat.ONNX:
             known = contract_models.names(model)
-            assert {source for layer in profile.layers for source in layer.source_nodes} <= known
+            strange = {source for layer in profile.layers for source in layer.source_nodes} - known
+            assert not strange, f"the model has no node or tensor {', '.join(sorted(strange))}"
 
     @promise("Call `between` after each of the inferences, outside its time")
     def test_others_get_a_turn_after_each_profiled_inference(self, engine: spec.Engine, tmp_path: Path) -> None:
@@ -105,7 +109,9 @@ class ProfileContract(Workbench):
         for latency_ns, longest in zip(profile.latency_ns, longest_ns, strict=True):
             assert longest <= latency_ns, f"a layer of {longest} ns in an inference of {latency_ns} ns"
         if len(executed) > 1:
-            assert statistics.median(sums_ns) <= LAYERS_AT_ONCE * statistics.median(profile.latency_ns)
+            sum_ns, whole_ns = statistics.median(sums_ns), statistics.median(profile.latency_ns)
+            told = f"layers add up to {sum_ns} ns in an inference of {whole_ns} ns"
+            assert sum_ns <= LAYERS_AT_ONCE * whole_ns, told
 
     @promise("`time_ns` has one entry an inference, summed over the layer's calls within it")
     def test_layer_times_add_up_to_about_the_latency(self, engine: spec.Engine, tmp_path: Path) -> None:
@@ -113,16 +119,20 @@ class ProfileContract(Workbench):
         executed = [layer.time_ns for layer in profile.layers if layer.state is spec.LayerState.EXECUTED]
         sum_ns = statistics.median(map(sum, zip(*executed, strict=True)))
         low, high = self.layer_sum_bounds
-        assert low * latency_ns < sum_ns < high * latency_ns
+        told = f"layers add up to {sum_ns} ns, and an inference without counters takes {latency_ns} ns"
+        assert low * latency_ns < sum_ns < high * latency_ns, f"{told}: one of them is of something else"
         if profile.latency_ns:
-            assert low * latency_ns < statistics.median(profile.latency_ns) < 10 * high * latency_ns
+            profiled_ns = statistics.median(profile.latency_ns)
+            told = f"an inference takes {profiled_ns} ns with counters and {latency_ns} ns without"
+            assert low * latency_ns < profiled_ns < 10 * high * latency_ns, f"{told}: one of them is of something else"
 
     @promise("profile() brings means over its inferences, which every layer then has for each of them")
     def test_means_are_the_same_for_every_inference(self, engine: spec.Engine, tmp_path: Path) -> None:
         if not engine.info().mean_profiles:
             pytest.skip("its profiles show single inferences")
         profile, _ = self.profile(engine, tmp_path, iterations=3)
-        assert all(len(set(layer.time_ns)) <= 1 for layer in profile.layers)
+        unequal = [layer.name for layer in profile.layers if len(set(layer.time_ns)) > 1]
+        assert not unequal, f"{unequal[0]} has several times, and profiles are means"
 
     def profile(
         self, engine: spec.Engine, folder: Path, iterations: int, between: spec.Between = spec.nothing
@@ -163,6 +173,10 @@ class Watched(Mapping[str, Any]):
         """How often they were read since this was asked last."""
         reads, self._reads = self._reads, 0
         return reads
+
+
+def _twice(found: Sequence[Any]) -> list[Any]:
+    return [one for one, count in Counter(found).items() if count > 1]
 
 
 def _skip_means(engine: spec.Engine) -> None:

@@ -114,7 +114,7 @@ class UseContract(Workbench):
                 threads = compiled.effective().threads
         except spec.UnsupportedSettingsError:
             return  # a refusal is honest, too
-        assert threads is None or threads.value <= usable, f"{threads} on {usable} processors is an echo"
+        assert threads is None or threads.value <= usable, f"{threads.value} threads on {usable} processors is an echo"
 
     def provider(
         self, engine: spec.Engine, model: ContractModel, options: Mapping[str, spec.OptionValue]

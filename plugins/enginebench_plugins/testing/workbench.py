@@ -36,6 +36,15 @@ REFUSED = (
 """What several statements hold an engine to."""
 
 
+OUTPUTS = "The outputs are what the model computes of these very inputs"
+
+
+class UnlikeError(AssertionError):
+    """Outputs are others than the model's: that is the broken promise, whatever the statement was about."""
+
+    promise = OUTPUTS
+
+
 def promise(sentence: str) -> Callable[[Statement], Statement]:
     """Say which sentence of the spec a statement holds an engine to; `plugin check` prints it where it is broken."""
 
@@ -174,15 +183,19 @@ class Workbench:
             return [copied(request.infer(each)) for each in inputs]
 
     def assert_same(self, outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-        """Names, shapes and, within the tolerance, values."""
+        """Names, shapes and, within the tolerance, values. Raises `UnlikeError` for the last two."""
         assert set(outputs) == set(expected), f"outputs are called {sorted(outputs)}, and not {sorted(expected)}"
         for name, array in expected.items():
             found = outputs[name].shape
-            assert found == array.shape, f"{name} has the shape {found}, and the model's is {array.shape}"
+            if found != array.shape:
+                raise UnlikeError(f"{name} has the shape {found}, and the model's is {array.shape}")
             is_close = np.isclose(outputs[name], array, rtol=self.rtol, atol=self.atol, equal_nan=True)
-            assert is_close.all(), (
-                f"{np.count_nonzero(~is_close)} of the {is_close.size} values of {name} are others than those expected"
-            )
+            if not is_close.all():
+                wrong, is_first_right = np.count_nonzero(~is_close), is_close.ndim > 1 and is_close[0].all()
+                where = ", none of them in the first item" if is_first_right else ""
+                raise UnlikeError(
+                    f"{wrong} of the {is_close.size} values of {name} are others than those expected{where}"
+                )
 
     def assert_refused(self, engine: spec.Engine, folder: Path, **changes: Any) -> None:
         """These changes of the settings raise what a setting raises that cannot be honoured."""
