@@ -33,7 +33,7 @@ class Report:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._promise = ""
+        self._promise = self._said = ""
 
     def add(self, **told: Any) -> None:
         """One line."""
@@ -45,21 +45,21 @@ class Report:
         statement = _words(item.name)
         self.add(statement=statement)
         for _ in range(TRIES):
-            self._promise = getattr(item.function, "promise", "")
+            self._promise, self._said = getattr(item.function, "promise", ""), ""
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
             failed = next((one for one in reports if one.failed), None)
             if failed is None:
                 break
         outcome = "failed" if failed else "skipped" if any(one.skipped for one in reports) else "passed"
-        why = {} if failed is None else {"why": _why(failed), "promise": self._promise}
+        why = {} if failed is None else {"why": self._said or _why(failed), "promise": self._promise}
         why |= {"why": _reason(reports)} if outcome == "skipped" else {}
         self.add(statement=statement, outcome=outcome, **why)
         return True
 
     def pytest_exception_interact(self, call: pytest.CallInfo[None]) -> None:
-        """What is wrong may break another promise than the one that the statement is about."""
-        if call.excinfo is not None:
-            self._promise = getattr(call.excinfo.value, "promise", self._promise)
+        """What is wrong may break another promise than the one that the statement is about, and says so itself."""
+        if call.excinfo is not None and (promise := getattr(call.excinfo.value, "promise", "")):
+            self._promise, self._said = promise, str(call.excinfo.value)
 
 
 def _words(name: str) -> str:

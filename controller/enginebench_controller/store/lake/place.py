@@ -3,8 +3,10 @@
 Nothing here holds a credential: `deltalake` takes them from the environment, and no text of it reaches a person.
 """
 
+import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from enginebench_controller.errors import InputError, StoreError, StoreUnreachableError
-from enginebench_controller.store.lake.tables import MONTH, SCHEMA, TABLES, LakeTable, arrow_schema
+from enginebench_controller.store.lake.tables import KINDS, MODELS, MONTH, SCHEMA, TABLES, Kind, LakeTable, arrow_schema
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -22,7 +24,13 @@ if TYPE_CHECKING:
 PROPERTY = "enginebench.schema"
 """The property of each Delta table by which it is known as one of a lake of ours, of this schema."""
 
+PARTS = "enginebench.parts"
+"""A commit to a head tells by it the versions that the other tables had: one that has less has lost something."""
+
 _LOG = "_delta_log"
+_COMMITS = 10
+"""So many of the last are asked for it: who committed last may have looked before another did."""
+
 _AT_ONCE = 8
 
 _REASONS = {
@@ -117,6 +125,42 @@ def found(lake: Lake, tables: Sequence[LakeTable] = TABLES) -> Mapping[str, Any]
         return {table.name: each for table, each in opened if each is not None}
 
 
+def check_whole(lake: Lake, there: Mapping[str, Any]) -> None:
+    """Raise `StoreError` where a table has lost what is seen through its head: by a copy that broke off, or a disk."""
+    for kind in KINDS:
+        head = there.get(kind.head.name)
+        if head is None or not head.file_uris():
+            continue
+        least: Counter[str] = Counter()
+        for commit in head.history(_COMMITS):
+            least |= _told_versions(commit)
+        for table in (MODELS, *kind.parts):
+            if table.name not in there:
+                raise _has_lost(lake, f"its table {table.name}")
+            if there[table.name].version() < least[table.name]:
+                raise _has_lost(lake, f"the end of its table {table.name}")
+
+
+def told_parts(kind: Kind, there: Mapping[str, Any]) -> dict[str, str]:
+    """What a commit to the head of a kind tells by `PARTS`."""
+    return {PARTS: json.dumps({table.name: there[table.name].version() for table in (MODELS, *kind.parts)})}
+
+
+def _told_versions(commit: Mapping[str, Any]) -> Counter[str]:
+    try:
+        told = json.loads(commit.get(PARTS, "{}"))
+        return Counter({name: int(version) for name, version in told.items()})
+    except (AttributeError, TypeError, ValueError):  # somebody else's
+        return Counter()
+
+
+def _has_lost(lake: Lake, what: str) -> StoreError:
+    return StoreError(
+        f"the lake {lake.url} has lost {what}: put it there again from a copy, or have all who wrote it make a new one "
+        "with `enginebench store sync`"
+    )
+
+
 def no_lake(lake: Lake) -> InputError:
     """The error for a place without any table of ours."""
     return InputError(f"there is no lake at {lake.url}; `enginebench store sync {lake.url}` makes one")
@@ -134,6 +178,8 @@ def made(lake: Lake) -> Mapping[str, Any]:
             f"{lake.url} has something else in it ({foreign[0]}) and was left alone; name a new folder for a lake"
         )
     there = found(lake)
+    with explained(lake):
+        check_whole(lake, there)
     missing = [table for table in TABLES if table.name not in there]
     for table in missing:
         _require_empty(lake, table)
@@ -152,6 +198,8 @@ def _opened(lake: Lake, table: LakeTable) -> Any:
         opened = deltalake.DeltaTable(lake.place_of(table), storage_options=lake.options)
     except deltalake.exceptions.TableNotFoundError:
         return None
+    if not lake.is_remote and (empty := _empty_commit(Path(lake.place_of(table), _LOG))):
+        raise StoreError(f"the lake {lake.url} has a damaged file, {empty}, which is empty; put it there from a copy")
     said = opened.metadata().configuration.get(PROPERTY, "")
     if not said.isdecimal():
         raise StoreError(
@@ -163,6 +211,13 @@ def _opened(lake: Lake, table: LakeTable) -> Any:
             "upgrade enginebench to use it"
         )
     return opened
+
+
+def _empty_commit(log: Path) -> Path | None:
+    """A commit that a disk has lost the bytes of, as in a power cut: the library takes it for one of nothing."""
+    with os.scandir(log) as entries:
+        commits = (one for one in entries if one.name.endswith(".json"))
+        return next((log / one.name for one in commits if not one.stat().st_size), None)
 
 
 def _create(lake: Lake, table: LakeTable) -> None:

@@ -17,7 +17,7 @@ import duckdb
 
 from enginebench_controller.errors import StoreError
 from enginebench_controller.store.connection import DEFAULT_TIMEOUT_S, in_memory, reading
-from enginebench_controller.store.lake.place import Lake, dataset, explained, found, lake_at, no_lake
+from enginebench_controller.store.lake.place import Lake, check_whole, dataset, explained, found, lake_at, no_lake
 from enginebench_controller.store.lake.tables import (
     HEADS,
     KINDS,
@@ -170,6 +170,7 @@ def _open(lake: Lake) -> OpenLake:
     if not heads:  # which are made first
         raise no_lake(lake)
     with explained(lake):
+        check_whole(lake, {**heads, **others})
         datasets |= {name: dataset(lake, name, table) for name, table in others.items()}
     return OpenLake(lake, heads, ids, datasets, version)
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.store.lake.place import Lake, explained, found, library, no_lake
-from enginebench_controller.store.lake.tables import MONTH, TABLES, LakeTable
+from enginebench_controller.store.lake.place import Lake, check_whole, explained, found, library, no_lake, told_parts
+from enginebench_controller.store.lake.tables import KINDS, MONTH, TABLES, LakeTable
 
 GRACE_HOURS = 168
 """What is not needed any more stays for so long: whoever reads or writes meanwhile may still be at it."""
@@ -43,11 +43,13 @@ def compact(lake: Lake, grace_hours: int = GRACE_HOURS, *, nobody_else: bool = F
         raise no_lake(lake)
     joined = into = 0
     with explained(lake):
+        check_whole(lake, there)
         for table in TABLES:
             if table.name not in there:
                 continue
+            told = next((told_parts(kind, there) for kind in KINDS if kind.head == table), {})
             for month in _months_to_join(there[table.name]):
-                metrics = _join(there[table.name], table, month)
+                metrics = _join(there[table.name], table, month, told)
                 joined, into = joined + metrics["numFilesRemoved"], into + metrics["numFilesAdded"]
             there[table.name].create_checkpoint()
             # All files that no commit names: those of writers that were killed, too.
@@ -63,7 +65,7 @@ def _months_to_join(opened: Any) -> list[str]:
     return sorted(month for month, files in small.items() if files > 1)
 
 
-def _join(opened: Any, table: LakeTable, month: str) -> dict[str, Any]:
+def _join(opened: Any, table: LakeTable, month: str, told: dict[str, str]) -> dict[str, Any]:
     deltalake = library()
     metrics: dict[str, Any] = opened.optimize.z_order(
         [table.sorted_by],
@@ -71,5 +73,6 @@ def _join(opened: Any, table: LakeTable, month: str) -> dict[str, Any]:
         target_size=_FILE_BYTES,
         max_spill_size=_SORTING_BYTES,
         writer_properties=deltalake.WriterProperties(compression="ZSTD", max_row_group_size=_ROW_GROUP),
+        commit_properties=deltalake.CommitProperties(custom_metadata=told),
     )
     return metrics

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from enginebench_controller.errors import EnginebenchError, StoreError
 from enginebench_controller.store.connection import DEFAULT_TIMEOUT_S, reading
-from enginebench_controller.store.lake.place import Lake, dataset, explained, library, made
+from enginebench_controller.store.lake.place import Lake, dataset, explained, library, made, told_parts
 from enginebench_controller.store.lake.tables import (
     BENCHMARK,
     KINDS,
@@ -138,6 +138,7 @@ class _Writer:
             if not is_first:
                 there = self._rows_by_id(table, ids)
                 lacking = [one for one in ids if one not in there]
+            told = next((told_parts(kind, self.tables) for kind in KINDS if kind.head == table), {})
             arriving = _Arriving(self, table, lacking)
             data = arriving.rows() if lacking else None
             if data is None:
@@ -150,6 +151,7 @@ class _Writer:
                     schema_mode="merge",
                     writer_properties=deltalake.WriterProperties(compression="ZSTD", max_row_group_size=_ROW_GROUP),
                     commit_properties=deltalake.CommitProperties(
+                        custom_metadata=told,
                         max_commit_retries=_ATTEMPTS,
                         app_transactions=[deltalake.Transaction(_transaction_id(one), 1) for one in lacking],
                     ),

@@ -12,9 +12,10 @@ import invented
 from controller.plain import fields, series
 from controller.store.lake.conftest import fill
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.store.lake.place import PROPERTY
+from enginebench_controller.store.lake.place import PARTS, PROPERTY
 from enginebench_controller.store.lake.reading import LakeStore, forget
 from enginebench_controller.store.lake.tables import SCHEMA, TABLES
+from enginebench_controller.store.lake.upkeep import compact
 from enginebench_controller.store.lake.writing import sync
 from enginebench_controller.store.sql_query import Processes
 from enginebench_controller.store.store import Store
@@ -150,6 +151,40 @@ def test_a_file_that_is_damaged_is_told_in_a_sentence(synced, other, use):
         use(other)
     with pytest.raises(StoreError, match="a file of it is damaged"):
         sync(other.path, synced)
+
+
+def newest_commit(lake, table):
+    return max(Path(lake.url, table, "_delta_log").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("lose", "told"),
+    [
+        (lambda lake: shutil.rmtree(Path(lake.url, "blocks")), "has lost its table blocks: put it there again from"),
+        (lambda lake: newest_commit(lake, "block_samples").unlink(), "has lost the end of its table block_samples"),
+        (lambda lake: newest_commit(lake, "models").unlink(), "has lost the end of its table models"),
+        (lambda lake: newest_commit(lake, "measurements").write_bytes(b""), r"a damaged file, .*json, which is empty"),
+    ],
+)
+def test_a_lake_that_has_lost_something_is_no_smaller_lake(own, synced, other, lose, told):
+    lose(synced)
+    for use in (other.benchmarks, lambda: sync(own.path, synced), lambda: compact(synced)):
+        with pytest.raises(StoreError, match=told):
+            use()
+
+
+def test_whoever_committed_last_may_have_looked_before_others_did(own, synced, other, tmp_path):
+    older = deltalake.CommitProperties(custom_metadata={PARTS: '{"measurements": 0}'})
+    head = deltalake.DeltaTable(f"{synced.url}/benchmarks")
+    none = head.to_pyarrow_table().slice(0, 0)
+    deltalake.write_deltalake(head, none, mode="append", commit_properties=older)
+    strange = deltalake.CommitProperties(custom_metadata={PARTS: "[1"})
+    deltalake.write_deltalake(head, none, mode="append", commit_properties=strange)
+    assert other.benchmarks() == own.benchmarks()
+    newest_commit(synced, "measurements").unlink()
+    forget(synced)
+    with pytest.raises(StoreError, match="has lost the end of its table measurements"):
+        other.benchmarks()
 
 
 def test_where_no_lake_is_that_is_said(own, tmp_path):
