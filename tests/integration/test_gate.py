@@ -105,8 +105,9 @@ def test_ctrl_c_leaves_what_was_measured(here: Bench, model: Path) -> None:
     with started(here, *arguments) as running:
         wait_until(lambda: spooled(here.home / "agent", "-1-0.blocks"))
         running.send_signal(signal.SIGINT)
-        running.wait(timeout=30)
+        _, told = running.communicate(timeout=30)
     (entry,) = Home(here.home).store.benchmarks()
+    assert f"`enginebench show {entry.benchmark.id}` says what the pairs so far tell" in told
     shown = here.json("show", entry.benchmark.id)
     assert shown["gate"]["pairs"] >= 1
     assert {one["status"] for one in shown["measurements"]} == {"ok"}
@@ -139,7 +140,10 @@ def test_the_library_has_the_same_without_a_command_line(here: Bench, model: Pat
     [
         (("--base", "fake", "--head", "fake", "--budget", "1s"), "too short for one process pair"),
         (("--base", "fake", "--head", "fake", "--budget", "2h"), "longer than an hour"),
-        (("--base", "fake", "--head", "fake", "--metric", "speed"), "'speed' is not one of latency"),
+        (("--base", "fake", "--head", "fake", "--metric", "speed"), "--metric: 'speed' is not one of latency"),
+        (("--base", "fake", "--head", "fake", "--tolerate", "-1%"), "--tolerate: "),
+        (("--base", "fake", "--head", "fake", "--markdown", "none/gate.md"), "there is no folder none"),
+        (("--base", "fake", "--head", "fake", "--junit", "/", "--force"), "/ is a folder; name a file"),
         (("--base", "fake", "--head", "fake", "--tolerate", "fast"), "'fast' is not a percentage"),
         (("--base", "fake", "--head", "fake:nosuch=1"), "fake has no option 'nosuch'"),
         (("--base", "fake", "--head", "nosuch"), "has no engine 'nosuch'"),

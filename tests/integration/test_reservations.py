@@ -15,8 +15,10 @@ from agent.clock_going_back import executable
 from agent_server import ONLY_FAKE, AgentProcess
 from certified import Certified
 from enginebench_controller.errors import AgentError, ReservedError
+from enginebench_controller.home import Home
 from enginebench_controller.records import ModelFile
 from enginebench_controller.runs import remote_run
+from enginebench_controller.targets.choosing import to_measure
 from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.agreed.roles import Role
 from integration.bench import QUICK, Bench, wait_until
@@ -214,6 +216,9 @@ def test_of_ten_targets_all_are_reserved_or_none(ten: list[AgentProcess], person
     left = {name: one for name, one in ann.reservations().items() if one is not None}
     assert {name: one["holder"] for name, one in left.items()} == {"t3": "ann", "t7": "bob"}
     assert left["t3"]["left_ns"] <= HOUR_NS / 2, "what was had before is as it was"
+    for _ in range(3):  # of equals not always the same is chosen
+        assert to_measure(Home(ann.bench.home), ["t7", "t3"], any_of=1) == ("t3",), "what is one's own is free"
+        assert to_measure(Home(bob.bench.home), ["t7", "t3"], any_of=1) == ("t7",)
 
     bob.bench.cli("targets", "reserve", "t7", "--for", "4s")
     made = ann.bench.cli("targets", "reserve", *names, "--for", "2h", "--wait", "1m", "--json")

@@ -278,9 +278,14 @@ def _expected_ns(case: Case) -> int:
 
 @contextmanager
 def watching() -> Iterator["GateProgress"]:
-    """Tell on stderr how a gate is coming along."""
+    """Tell on stderr how a gate is coming along, and where it is interrupted, what shows the pairs so far."""
     with GateProgress() as progress:
-        yield progress
+        try:
+            yield progress
+        except KeyboardInterrupt:
+            if progress.benchmark_id:
+                remark(f"`enginebench show {progress.benchmark_id}` says what the pairs so far tell")
+            raise
 
 
 class GateProgress:
@@ -299,6 +304,7 @@ class GateProgress:
         self._task: TaskID | None = None
         self._told = 0
         self._seconds = 0.0
+        self.benchmark_id = ""
 
     def __enter__(self) -> Self:
         return self
@@ -323,6 +329,7 @@ class GateProgress:
 
     def begun(self, benchmark_id: str, terms: GateTerms) -> None:
         """See `GateWatcher`."""
+        self.benchmark_id = benchmark_id
         self._seconds = parse_duration_ns(terms.budget) / 1e9
         self._task = self._progress.add_task("first pair", total=self._seconds, left=_left(self._seconds))
         if self._progress.console.is_interactive:

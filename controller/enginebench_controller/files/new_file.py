@@ -1,5 +1,6 @@
 """Writing a file that a person named: whole or not at all, and never over another one unasked."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,16 +9,26 @@ from enginebench_controller.errors import InputError
 from enginebench_proto.agreed.durable import whole_path
 
 
+def check_new_files(*paths: Path | None, force: bool) -> None:
+    """Raise `InputError` for the first of these that could not be written, before minutes are spent on it."""
+    for path in filter(None, paths):
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name a file")
+        if path.exists() and not force:
+            raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
+        if not path.parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+        if not os.access(path.parent, os.W_OK):
+            raise InputError(f"cannot write {path}: you may not write to {path.parent}")
+
+
 @contextmanager
 def new_file(path: Path, *, force: bool) -> Iterator[Path]:
     """Yield a path beside `path` to write to; it takes that name once the block is through, and is gone if it raises.
 
     Raises `InputError` where there is a file already, unless `force`, and where it cannot be written.
     """
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file")
-    if path.exists() and not force:
-        raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
+    check_new_files(path, force=force)
     try:
         with whole_path(path) as partial:
             yield partial

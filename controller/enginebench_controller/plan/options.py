@@ -373,10 +373,16 @@ def words_of(fields: Mapping[str, Any]) -> Iterator[str]:
             yield from _written(option, value)
 
 
+_OF_GATE = {"metrics": "--metric"}
+"""What a person typed for a field of `GateTerms`, where that is not its name."""
+
+
 def option_of(field: str, *within: str) -> str:
     """What a person typed for a field of a plan, such as "--image-scale"; `within` leads further into the field."""
     if field in _NO_OPTIONS:
         return " ".join([_NO_OPTIONS[field], *within])
+    if field == "gate" and within:
+        return _OF_GATE.get(within[0], f"--{within[0]}")
     names = {one.field: f"--{one.name}" for one in OPTIONS.values()}
     whole = names.get(field)
     return " ".join([whole, *within]) if whole else "--" + "-".join([field, *within]).replace("_", "-")

@@ -336,7 +336,7 @@ def make_plan(fields: Mapping[str, Any], origin: str) -> Plan:
     try:
         plan = Plan.model_validate(dict(fields))
     except ValidationError as error:
-        raise InputError("\n".join(_sentence(origin, problem) for problem in error.errors())) from None
+        raise InputError("\n".join(_sentence(origin, problem) for problem in _causes(error))) from None
     if plan.executor and plan.targets:
         raise InputError("an executor brings the machines that it measures on: leave the targets out, or the executor")
     if plan.executor and plan.gate:
@@ -365,6 +365,19 @@ def _without_null(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_null(one) for key, one in value.items() if one is not None}
     return [_without_null(one) for one in value] if isinstance(value, list) else value
+
+
+def _causes(error: ValidationError) -> list[Any]:
+    """The mistakes, but for lists that are too short for want of the values that are mistaken."""
+    found = error.errors()
+    return [
+        one
+        for one in found
+        if one["type"] != "too_short"
+        or not any(
+            len(other["loc"]) > len(one["loc"]) and other["loc"][: len(one["loc"])] == one["loc"] for other in found
+        )
+    ]
 
 
 def _sentence(origin: str, problem: Any) -> str:

@@ -45,15 +45,23 @@ def to_measure(
     """The targets `meant`, and of those that labels chose only the quiet ones that answer.
 
     `say` is told who is left out; a target that is named is not. With `any_of`, so many of them are taken: such as
-    answer, and of these first those with the fewest runs before one, then the least noisy.
+    answer, and of these first those that nobody else has reserved, then those with the fewest runs before one, then
+    the least noisy.
 
     Raises `InputError` also for too few targets, or where all with the labels are noisy, and `UnreachableError` where
     too few answer, or none of those with the labels.
     """
     groups = _groups(home, words)
     noise = home.store.noise(time.time_ns() - NOISE_AGE_NS) if any_of or any(one.labels for one in groups) else {}
-    groups = [replace(one, names=_quiet(one, noise, say)) if one.labels else one for one in groups]
-    names = tuple(dict.fromkeys(name for one in groups for name in one.names))
+    quiet = [replace(one, names=_quiet(one, noise, say)) if one.labels else one for one in groups]
+    names = tuple(dict.fromkeys(name for one in quiet for name in one.names))
+    for group, left in zip(groups, quiet, strict=True):
+        if not (left.names or (any_of and names)):
+            raise InputError(
+                f"all targets with {_told(group.labels)} are noisy ({_noisy(group, noise)}): name one to measure there "
+                "anyway"
+            )
+    groups = quiet
     if any_of is not None:
         return _some(home, names, any_of, noise)
     named = {name for one in groups if not one.labels for name in one.names}
@@ -127,13 +135,16 @@ def _having(wanted: Mapping[str, str], offered: Mapping[str, Mapping[str, frozen
 
 def _quiet(group: _Group, noise: Mapping[str, Noise], say: Callable[[str], None]) -> tuple[str, ...]:
     """Those that are not noisy."""
-    noisy = {name: noise[name].sentence for name in group.names if name in noise and noise[name].is_noisy}
-    told = _listed([f"{name}: {sentence}" for name, sentence in noisy.items()], "; ")
-    if len(noisy) == len(group.names):
-        raise InputError(f"all targets with {_told(group.labels)} are noisy ({told}): name one to measure there anyway")
-    if noisy:
-        say(f"left out as noisy, until they are quiet or a day has passed: {told}")
-    return tuple(name for name in group.names if name not in noisy)
+    quiet = tuple(name for name in group.names if name not in noise or not noise[name].is_noisy)
+    if quiet and len(quiet) < len(group.names):
+        say(f"left out as noisy, until they are quiet or a day has passed: {_noisy(group, noise)}")
+    return quiet
+
+
+def _noisy(group: _Group, noise: Mapping[str, Noise]) -> str:
+    return _listed(
+        [f"{one}: {noise[one].sentence}" for one in group.names if one in noise and noise[one].is_noisy], "; "
+    )
 
 
 def _listed(parts: Sequence[str], separator: str = ", ") -> str:
@@ -150,8 +161,8 @@ def _some(home: Home, names: Sequence[str], count: int, noise: Mapping[str, Nois
     if count > len(names):
         raise InputError(f"--any {count} of {len(names)} targets: there are too few")
     names = random.sample(names, len(names))  # of equals not always the same
-    runs = _runs(home, names)
-    ready = sorted(runs, key=lambda name: (runs[name], _noise_rank(noise.get(name))))
+    runs = _runs(home, names, with_reservations=True)
+    ready = sorted(runs, key=lambda name: (*runs[name], _noise_rank(noise.get(name))))
     if len(ready) < count:
         silent = _listed([name for name in names if name not in runs])
         many = f"only {len(ready)} of the {len(names)} targets answer" if ready else "none of the targets answers"
@@ -167,19 +178,25 @@ def _noise_rank(noise: Noise | None) -> float:
 NOISE_UNKNOWN = 0.1
 
 
-def _runs(home: Home, names: Sequence[str]) -> dict[str, int]:
-    """How many runs are queued or going on at those that answer, by name and in the order of `names`."""
+def _runs(home: Home, names: Sequence[str], *, with_reservations: bool = False) -> dict[str, tuple[bool, int]]:
+    """Of those that answer, by name and in the order of `names`: whether somebody else has reserved it, as far as that
+    was asked, and how many runs are queued or going on.
+    """
     addresses = {one.name: one.address for one in home.store.targets()}
 
-    async def ask(name: str, at_once: asyncio.Semaphore) -> int | None:
+    async def ask(name: str, at_once: asyncio.Semaphore) -> tuple[bool, int] | None:
         with suppress(EnginebenchError):
             async with at_once, AgentClient(name, addresses.get(name, name), home.tls) as client:
-                return sum(one.state != run_pb2.RUN_STATE_FINISHED for one in await client.runs())
+                runs = sum(one.state != run_pb2.RUN_STATE_FINISHED for one in await client.runs())
+                if with_reservations:
+                    await client.host()
+                reserved = client.reservation
+                return reserved is not None and not reserved.yours, runs
         return None
 
-    async def ask_all() -> list[int | None]:
+    async def ask_all() -> list[tuple[bool, int] | None]:
         at_once = asyncio.Semaphore(_AT_ONCE)
         return await asyncio.gather(*(ask(name, at_once) for name in names))
 
     answers = zip(names, asyncio.run(ask_all()), strict=True)
-    return {name: count for name, count in answers if count is not None}
+    return {name: found for name, found in answers if found is not None}

@@ -125,6 +125,11 @@ def test_where_all_are_noisy_it_is_said_how_to_measure_anyway(home: Home) -> Non
     measured(home, "rock", disturbed=True)
     with pytest.raises(InputError, match=r"all targets with site=lab1 are noisy \(rock: .*: name one to measure there"):
         to_measure(home, ["label:site=lab1"])
+    with pytest.raises(InputError, match="all targets with site=lab1 are noisy"):
+        to_measure(home, ["label:site=lab1", "label:site=lab2"])
+    assert to_measure(home, ["label:site=lab1", "label:name=pi"], any_of=1) == ("pi",), "one of them is enough"
+    with pytest.raises(InputError, match="all targets with site=lab1 are noisy"):
+        to_measure(home, ["label:site=lab1"], any_of=1)
 
 
 def test_silent_targets_are_left_out_and_told_unless_they_are_named(home: Home) -> None:

@@ -16,7 +16,7 @@ from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import GateProgress, remind
 from enginebench_controller.errors import ExitCode, InputError
-from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.new_file import check_new_files, new_file
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.jobs.record import MadeKind
@@ -117,8 +117,7 @@ def bisect(
     Each version gets an environment of its own, which is removed afterwards. None is named unless it is found worse
     than the one before it: then 0 is the exit code, else 5, and 1 where good or bad cannot be run.
     """  # typer keeps lines after a backspace
-    if markdown is not None and markdown.exists() and not force:  # not after half an hour
-        raise InputError(f"there is a file {markdown} already; name another one, or replace it with --force")
+    check_new_files(markdown, force=force)
     common = {
         "targets": targets_to_measure(split(target), any_of),
         "devices": split(device),
@@ -213,14 +212,14 @@ def _versions(
 def _tell(search: Search, *, as_json: bool | None, markdown: Path | None = None, force: bool = False) -> int:
     answer = stored_answer(search)
     assert answer is not None  # noqa: S101  # asked by who calls
-    if markdown is not None:
-        with new_file(markdown, force=force) as partial:
-            partial.write_text(bisect_markdown(answer), encoding="utf-8")
-        remark(f"wrote {markdown}")
     if as_json:
         print_json(bisect_document(search, answer))
     elif as_json is not None:
         _print(search, answer)
+    if markdown is not None:
+        with new_file(markdown, force=force) as partial:
+            partial.write_text(bisect_markdown(answer), encoding="utf-8")
+        remark(f"wrote {markdown}")
     return int(_exit_code(answer))
 
 

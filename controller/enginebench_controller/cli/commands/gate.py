@@ -13,7 +13,7 @@ from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import remind, watching
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.log_to import live_log
-from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.new_file import check_new_files, new_file
 from enginebench_controller.files.verdicts.gates import gate_document, gate_markdown
 from enginebench_controller.files.verdicts.junit import gate_junit
 from enginebench_controller.home import Home, default_home
@@ -109,9 +109,7 @@ def gate(
     """  # typer keeps lines after a backspace
     if base is None or head is None:
         raise InputError(f"--{'base' if base is None else 'head'} is missing: a gate compares --head with --base")
-    for path in filter(None, (markdown, junit_file)):
-        if path.exists() and not force:  # not after two minutes
-            raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
+    check_new_files(markdown, junit_file, force=force)
     common = {
         "targets": targets_to_measure(split(target), any_of),
         "devices": split(device),
@@ -136,14 +134,14 @@ def gate(
     send_on = asyncio.run(live_log(home.store, log_to, remark))
     with watching() as watcher:
         result = run_gate(home, order, watcher, send_on)
-    if markdown is not None:
-        _write(markdown, gate_markdown(result), force=force)
-    if junit_file is not None:
-        _write(junit_file, gate_junit(result, strict=strict), force=force)
     if json:
         print_json(gate_document(result))
     else:
         print_gate(result)
+    if markdown is not None:
+        _write(markdown, gate_markdown(result), force=force)
+    if junit_file is not None:
+        _write(junit_file, gate_junit(result, strict=strict), force=force)
     raise typer.Exit(_exit_code(result, strict=strict))
 
 

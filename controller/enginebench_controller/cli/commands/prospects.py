@@ -15,7 +15,7 @@ from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.errors import ExitCode, InputError, NoProspectsError
 from enginebench_controller.files.documents import Document
-from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.new_file import check_new_files, new_file
 from enginebench_controller.files.prospects import part_document, prospects_csv, pruning_document
 from enginebench_controller.home import default_home
 from enginebench_controller.plan.options import split
@@ -177,6 +177,7 @@ def pruning(
     json: Json = False,
 ) -> None:
     """Time a model with zeros imposed step by step, and copies that really have them; estimate what lies between."""
+    check_new_files(csv, force=False)
     given = {
         "engines": split(engine),
         "batch": [batch],

@@ -16,7 +16,7 @@ from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import remind
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.ladders import check_chart_path
-from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.new_file import check_new_files, new_file
 from enginebench_controller.files.verdicts.recommendations import (
     FATES,
     difference_words,
@@ -127,9 +127,7 @@ def recommend(
     What wins is measured again in fresh processes, and these say whether a limit is held. The exit code is 4 where
     nothing holds the limits, 5 where that cannot be told.
     """  # typer keeps lines after a backspace
-    for path in filter(None, (plan_file, markdown, html, chart)):
-        if path.exists() and not force:  # not after five minutes
-            raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
+    check_new_files(plan_file, markdown, html, chart, force=force)
     if chart is not None:
         check_chart_path(chart)
     targets = tuple(dict.fromkeys(targets_to_measure(split(target), any_of) or ()))
@@ -159,8 +157,8 @@ def recommend(
     remind(home)
     with RecommendProgress(order) as progress:
         search, found = asyncio.run(search_for(home, order, progress))
-    _write(search, found, plan_file, markdown, html, chart, force=force)
     _print(search, found, as_json=json)
+    _write(search, found, plan_file, markdown, html, chart, force=force)
     raise typer.Exit(int(_EXIT.get(found.outcome, ExitCode.OK)))
 
 

@@ -267,14 +267,21 @@ def _values(metric: GateMetric, arm: Arm) -> list[float | None]:
     return [_OF_PROCESS[metric](arm, index, process) for index, process in enumerate(arm.processes)]
 
 
+def _counting(arm: Arm, index: int) -> list[Block]:
+    """The blocks of a process that did not stand still, without the disturbed ones, unless most are: as of pairs."""
+    going = [one for one in arm.blocks if one.process == index and one.iterations and not one.paused_ns]
+    quiet = [one for one in going if not one.disturbances]
+    return quiet if 2 * len(quiet) >= len(going) else going
+
+
 def _latency(arm: Arm, index: int, process: Process) -> float | None:
-    stood = {one.index for one in arm.blocks if one.process == index and one.paused_ns}
-    own = [value for (number, block), value in arm.medians.items() if number == index and block not in stood]
+    places = ((one.process, one.index) for one in _counting(arm, index))
+    own = [arm.medians[place] for place in places if place in arm.medians]
     return median(own) if own else None
 
 
 def _throughput(arm: Arm, index: int, process: Process) -> float | None:
-    own = [one for one in arm.blocks if one.process == index and one.iterations and not one.paused_ns]
+    own = _counting(arm, index)
     spent = sum(one.duration_ns for one in own)
     return arm.batch * sum(one.iterations for one in own) / spent * 1e9 if spent else None
 

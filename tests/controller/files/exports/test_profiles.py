@@ -227,7 +227,7 @@ def test_a_file_is_not_replaced_unasked(form, tmp_path):
 @pytest.mark.parametrize("form", PROFILE_FORMATS)
 def test_a_place_that_cannot_be_written_to_is_a_sentence(form, tmp_path):
     (tmp_path / "file").write_text("")
-    for path, why in ((tmp_path / "none" / "out", "cannot write"), (tmp_path / "file" / "out", "cannot write")):
+    for path, why in ((tmp_path / "none" / "out", "no folder .*none"), (tmp_path / "file" / "out", "cannot write")):
         with pytest.raises(InputError, match=why):
             export_profiles([PROFILE], [], form, path)
     with pytest.raises(InputError, match="is a folder"):

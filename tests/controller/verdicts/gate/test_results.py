@@ -103,7 +103,14 @@ def test_disturbed_blocks_are_left_out_unless_they_are_most() -> None:
     for process in range(5):
         sides[HEAD].medians[process, 0] = 9e6
         sides[HEAD].medians[process, 1] = 1e6
-    assert of(judge(TERMS, sides), GateMetric.LATENCY).ratio.middle == pytest.approx(0, abs=1e-9)
+    latency = of(judge(TERMS, sides), GateMetric.LATENCY)
+    assert latency.ratio.middle == pytest.approx(0, abs=1e-9)
+    assert (latency.base, latency.head) == (1e6, 1e6), "what stands beside a ratio is of the same blocks"
+    mostly = {(n, block) for n in range(5) for block in (0, 1, 2)}
+    sides[HEAD] = arm([1e6] * 5, disturbed=mostly)
+    for place in mostly:
+        sides[HEAD].medians[place] = 9e6
+    assert of(judge(TERMS, sides), GateMetric.LATENCY).head == 9e6, "there is nothing else"
 
 
 def test_seconds_of_a_pair_withstand_a_jump_of_the_clock() -> None:
