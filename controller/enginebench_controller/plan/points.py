@@ -72,7 +72,8 @@ def space(
 ) -> Space:
     """All points of an order on a target, for `models` that the binder knows. Raises `InputError` for none at all.
 
-    Of all `known` versions it is told what those that take part were made from.
+    Of all `known` versions it is told what those that take part were made from. An engine that is named and of which
+    there is none is refused, too, as where it is measured.
     """
     engines, problems = select_engines(order.engines, snapshot.engines, snapshot.target)
     if problems:
@@ -80,6 +81,7 @@ def space(
     common = common_plan(order).model_copy(update={"interleave": False})
     cores = _cores(order, snapshot)
     reasons: Counter[str] = Counter()
+    without = {one.name: "" for one in engines} if order.engines != ("all",) else {}
     points = []
     for model, engine in product(models, engines):
         for fields in _grid(order, engine, cores):
@@ -89,7 +91,10 @@ def space(
                 found = expand(make_plan(common.document() | chosen, "recommend"), (snapshot,), binder).cases
             except (PlanError, ModelError) as error:
                 reasons[_reason(error)] += 1
+                without |= {engine.name: _reason(error)} if without.get(engine.name) == "" else {}
                 continue
+            if found:
+                without.pop(engine.name, None)
             for case in found:
                 said = {"devices": [case.configuration.device]} if "devices" in order.fields else {}
                 axes = _axes(case, engines, models, has_kinds=bool(snapshot.host.clusters))
@@ -98,6 +103,8 @@ def space(
     if not points:
         told = "\n".join(f"  - {reason}" for reason in reasons)
         raise InputError("there is nothing to choose from" + (f", because:\n{told}" if told else ""))
+    for name, reason in without.items():
+        raise InputError(f"{name} takes no part: {reason}")
     points = _with_families(points, known)
     _check_outputs_can_be_compared(order, points)
     kept: Sequence[int] = range(len(points))

@@ -19,7 +19,15 @@ from enginebench_controller.plan.points import (
     together,
 )
 from enginebench_controller.plan.recommend import LatencyLimit, make_order
-from enginebench_controller.records import CoreCluster, Derivation, DerivationKind, InputTensor, ModelFile, ModelVersion
+from enginebench_controller.records import (
+    CoreCluster,
+    Derivation,
+    DerivationKind,
+    Device,
+    InputTensor,
+    ModelFile,
+    ModelVersion,
+)
 from offered import engine, target
 
 NET = ModelVersion("aa" * 32, "net", "onnx", (ModelFile("net.onnx", "bb" * 32, 1_000_000),), 1)
@@ -96,6 +104,15 @@ def test_cores_are_left_to_others_and_axes_fixed() -> None:
 def test_nothing_to_choose_from_says_why() -> None:
     with pytest.raises(InputError, match=r"(?s)nothing to choose from, because:.*cannot execute in bf16"):
         points(axes={"precision": ("bf16",)})
+
+
+def test_an_engine_that_is_named_and_can_nothing_is_refused_and_no_note_beside_the_answer() -> None:
+    device = Device("CPU", "invented CPU", ("f32", "bf16"), ("CPU",))
+    able = replace(engine("able"), devices=(device,))
+    in_bf16 = {"axes": {"precision": ("bf16",)}}
+    assert {one.case.engine.name for one in points(able, PLAIN, **in_bf16).points} == {"able"}, "of all, those that can"
+    with pytest.raises(InputError, match=r"^plain takes no part: .*cannot execute in bf16"):
+        points(able, PLAIN, engines=("able", "plain"), **in_bf16)
 
 
 def test_too_many_are_thinned_out_and_counted() -> None:

@@ -313,7 +313,8 @@ def _fate(known: Known, place: int, best: int, runner_up: int | None) -> Fate:
         return Fate.BREAKS_LIMIT
     if above[place] - SURE * errors[place] > -WORTH:
         return Fate.BEATEN
-    return Fate.NOT_TOLD_APART if known.limits(place) is Limits.HELD or not known.excess else Fate.LIMIT_NOT_TOLD
+    is_below = all(one.middle[place] + SURE * one.errors[place] < 0 for one in known.excess)
+    return Fate.NOT_TOLD_APART if known.limits(place) is Limits.HELD or is_below else Fate.LIMIT_NOT_TOLD
 
 
 def _exponentials(middle: float, low: float, high: float) -> tuple[float, float, float]:

@@ -1,6 +1,7 @@
 """The policy of a search: what it asks for next, and what it says, on made-up points whose truth is known."""
 
 import sys
+from dataclasses import replace
 from itertools import product
 from math import log
 from pathlib import Path
@@ -91,6 +92,13 @@ def test_what_breaks_the_limit_or_is_beaten_is_told_with_its_figures() -> None:
     slowest = max(range(len(POINTS)), key=cost)
     assert fates[slowest].fate is Fate.BEATEN
     assert fates[slowest].ratio[1] > 1
+
+
+def test_of_what_lies_below_its_limit_by_a_few_processes_it_is_not_said_that_it_may_break_it() -> None:
+    _, found = carried_out(replace(TERMS, budget_s=20), limit=1.5)
+    untold = [one for one in found.told if one.fate is Fate.LIMIT_NOT_TOLD]
+    assert untold and all(one.of_limit[0][2] > 1 for one in untold)
+    assert any(one.fate is Fate.NOT_TOLD_APART for one in found.told)
 
 
 def test_nothing_meets_it_names_the_nearest_that_was_measured_again() -> None:
