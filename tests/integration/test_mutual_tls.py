@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -78,6 +79,20 @@ def test_a_read_only_client_looks_but_does_not_run(
     assert (
         "the certificate of 'looker' has the role read, and ModelService/Upload needs run" in done.stdout + done.stderr
     )
+
+
+@pytest.mark.fault(15)
+def test_of_a_run_that_was_refused_nothing_is_left_to_resume(
+    bench: Bench, model: Path, own: Certified, agent: AgentProcess
+) -> None:
+    order = ("run", model, "--engine", "fake", "--target", secured(agent), *QUICK)
+    shows(bench, own.client("runner", Role.RUN))
+    bench.cli(*order)  # the model is there now
+    shutil.rmtree(bench.home / "tls")
+    shows(bench, own.client("spectator", Role.READ))
+    done = bench.cli(*order, expect=1)
+    assert "has the role read, and RunService/Start needs run" in done.stdout + done.stderr
+    assert list((bench.home / "pending").iterdir()) == []
 
 
 @pytest.mark.fault(14)

@@ -310,7 +310,11 @@ def _turns(group: Group, name: str, members: Sequence[Undertaking], process: int
 async def _begin(bench: Bench, member: Undertaking, process: int, turns: run_pb2.Interleaving | None) -> None:
     run_id = member.begin(process)
     spec = outcome.run_spec(member.case, run_id, run_pb2.RUN_KIND_MEASURE, bench.timeout_ns, process, turns)
-    await remote_run.start(bench, member.case, spec)
+    try:
+        await remote_run.start(bench, member.case, spec)
+    except AgentError:
+        member.was_refused(process)
+        raise
 
 
 async def _withdraw(bench: Bench, member: Undertaking, process: int) -> None:

@@ -89,6 +89,12 @@ class Undertaking:
         self._attempts[process] = self.attempts(process) + 1
         return self.run_id(process)
 
+    def was_refused(self, process: int) -> None:
+        """Take the latest attempt back: the target knows of no such run, and need not forget it."""
+        self._attempts[process] -= 1
+        if not self._attempts[process]:
+            del self._attempts[process]
+
     def run_id(self, process: int) -> str:
         """The run of the latest attempt at a process that was begun."""
         return self._run_id(process, self._attempts[process] - 1)

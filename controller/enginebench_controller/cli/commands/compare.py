@@ -275,6 +275,12 @@ def compare(
     subjects = find_subjects(home.store, names)
     if subjects.also:
         remark(f"note: {subjects.also}")
+    for one in subjects.benchmarks:
+        if one.plan.get("gate"):
+            remark(
+                f"note: {one.id} is a gate, whose verdict on head is what `enginebench show {one.id}` says: here only "
+                "those of it are compared that did the same work"
+            )
     if subjects.profiles:
         contents, judged = _profiles(home, subjects, share, conditions, most, json=json)
     else:

@@ -136,7 +136,9 @@ PROJECT_COLUMNS = {
     "Model": _TEXT(width=160),
     "Best (items/s)": _NUMBER(format="%,.1f", help="The largest throughput measured, whatever the configuration."),
     "± (%)": _NUMBER(format="%.1f", help="Half of the throughput's 95 % interval."),
-    "Status": _TEXT(help="Of the best measurement. Inconclusive: its interval is wider than was asked for."),
+    "Status": _TEXT(
+        help="Of the best measurement. Inconclusive: its interval is wider, or the time shorter, than was asked for."
+    ),
     "Version": _TEXT(width=105, help="How the version was made from another one."),
     "Reached with": _TEXT(width=165, help="The configuration of the best measurement."),
     "Precision": _TEXT(help="What the engine really executed in, and how that is known."),
