@@ -7,13 +7,13 @@ its targets hold is collected, the step under way is finished, and the same ques
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search, SearchKind
 from enginebench_proto.agreed.durable import make_private_folder
@@ -37,10 +37,17 @@ def held(home: Home, search_id: str) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout:
         raise InputError(f"the search {search_id} is under way in another command: wait for that") from None
+    goes_on = False
     try:
         yield
-        Path(lock.lock_file).unlink(missing_ok=True)  # it has ended: nobody asks for it any more
+    except BaseException:
+        goes_on = True
+        with suppress(EnginebenchError):
+            goes_on = bool(home.store.searches_meant(search_id))  # and else it was refused before it began
+        raise
     finally:
+        if not goes_on:  # nobody asks for it any more
+            Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
 

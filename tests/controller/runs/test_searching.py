@@ -40,6 +40,16 @@ def search(home: Home) -> Search:
     return made
 
 
+def test_of_a_search_that_was_refused_nothing_is_left_and_one_that_broke_off_is_known_again(
+    home: Home, search: Search
+) -> None:
+    for one in ("never stored", search.id):
+        with pytest.raises(InputError, match="too short"), held(home, one):
+            raise InputError("the budget is too short")
+    assert [one.stem for one in (home.path / "searches").iterdir()] == [search.id]
+    assert interrupted(home) == (search,)
+
+
 def test_a_search_that_a_living_command_carries_out_is_left_alone_and_goes_on_when_that_is_killed(
     home: Home, search: Search
 ) -> None:

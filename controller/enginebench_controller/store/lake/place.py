@@ -44,8 +44,10 @@ _REASONS = {
     "Permission denied|Operation not permitted": "there is no permission to use it",
     "Read-only file system": "it lies on a read-only file system",
     "Not a directory|File exists": "it is not a folder",
-    "magic bytes|[Cc]orrupt|[Jj]son error|Deserializ": "a file of it is damaged; put it there again from a copy",
-    "No such file|not found|NotFound": "a file of it is gone, as after a compaction with too short a grace; try again",
+    "magic bytes|[Cc]orrupt|[Jj]son error|Deserializ": "a file of it is damaged{}; put it there again from a copy",
+    "No such file|not found|NotFound": "a file of it is gone{}, as after a compaction with too short a grace; try "
+    "again, or put it there again from a copy",
+    "delta log|log segment": "the log of a table has a gap; put its folder there again from a copy",
 }
 """What the library says, and what of it a person is told: its own texts may show requests."""
 
@@ -111,8 +113,15 @@ def explained(lake: Lake) -> Iterator[None]:
     except (deltalake.exceptions.DeltaError, pyarrow.ArrowException, OSError) as error:
         text = str(error)
         reason = next((why for words, why in _REASONS.items() if re.search(words, text)), type(error).__name__)
+        reason = reason.format(_file_named(lake, text))
         kind = StoreUnreachableError if lake.is_remote else StoreError
         raise kind(f"the lake {lake.url} cannot be used: {reason}") from None
+
+
+def _file_named(lake: Lake, text: str) -> str:
+    """The file of the lake that a library names, in brackets; "" where it names none."""
+    named = re.search(rf"{re.escape(lake.url.removeprefix('s3://'))}/([\w./=-]+\.(?:parquet|json))", text)
+    return f" ({named[1]})" if named else ""
 
 
 def found(lake: Lake, tables: Sequence[LakeTable] = TABLES) -> Mapping[str, Any]:
