@@ -144,9 +144,13 @@ def check_whole(lake: Lake, there: Mapping[str, Any]) -> None:
         for commit in head.history(_COMMITS):
             least |= _told_versions(commit)
         for table in (MODELS, *kind.parts):
-            if table.name not in there:
+            # Tables are opened at once: somebody may have written to this one since, and to its head before that was.
+            opened = there.get(table.name) or _opened(lake, table)
+            if opened is None:
                 raise _has_lost(lake, f"its table {table.name}")
-            if there[table.name].version() < least[table.name]:
+            if opened.version() < least[table.name]:
+                opened.update_incremental()
+            if opened.version() < least[table.name]:
                 raise _has_lost(lake, f"the end of its table {table.name}")
 
 

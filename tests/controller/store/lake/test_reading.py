@@ -12,7 +12,7 @@ import invented
 from controller.plain import fields, series
 from controller.store.lake.conftest import fill
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.store.lake.place import PARTS, PROPERTY
+from enginebench_controller.store.lake.place import PARTS, PROPERTY, check_whole, found
 from enginebench_controller.store.lake.reading import LakeStore, forget
 from enginebench_controller.store.lake.tables import SCHEMA, TABLES
 from enginebench_controller.store.lake.upkeep import compact
@@ -175,6 +175,19 @@ def test_a_lake_that_has_lost_something_is_no_smaller_lake(own, synced, other, l
     for use in (other.benchmarks, lambda: sync(own.path, synced), lambda: compact(synced)):
         with pytest.raises(StoreError, match=told):
             use()
+
+
+def test_what_somebody_wrote_while_tables_were_opened_is_not_lost(own, synced):
+    there = dict(found(synced))
+    fill(own, "b0000003")
+    sync(own.path, synced)
+    there["benchmarks"] = found(synced)["benchmarks"]
+    before = there["blocks"].version()
+    check_whole(synced, there)
+    assert there["blocks"].version() > before
+    newest_commit(synced, "blocks").unlink()
+    with pytest.raises(StoreError, match="has lost the end of its table blocks"):
+        check_whole(synced, dict(found(synced)))
 
 
 def test_whoever_committed_last_may_have_looked_before_others_did(own, synced, other, tmp_path):
