@@ -34,10 +34,11 @@ def points(asked):
     return space(asked, TARGET, _bind, ("net",))
 
 
-def carried_out(asked, *, noise=0.02, refused=(), most_steps=99, differences=None):
+def carried_out(asked, *, noise=0.02, refused=(), most_steps=99, differences=None, others=None):
     """What a search comes to whose processes take what `figures` says, with a little luck; the points with it.
 
-    `differences` says by how much the outputs of a point differ from those of the model as given.
+    `differences` says by how much the outputs of a point differ from those of the model as given, and `others` what
+    other processes used in each step.
     """
     found = points(asked)
     first = tuple(place for place, one in enumerate(found.points) if one.is_default)
@@ -48,7 +49,8 @@ def carried_out(asked, *, noise=0.02, refused=(), most_steps=99, differences=Non
     while isinstance(told, Step) and len(steps) < most_steps:
         step = _step(asked, found, told, generator, noise, refused, len(steps))
         seen = {place: differences(found.points[place]) for place in told.candidates} if differences else {}
-        steps.append(replace(step, differences={place: one for place, one in seen.items() if one is not None}))
+        known = {place: one for place, one in seen.items() if one is not None}
+        steps.append(replace(step, differences=known, others=others))
         told = next_step([one.axes for one in found.points], terms, [one.taken for one in steps])
     if isinstance(told, Step):
         axes = [one.axes for one in found.points]

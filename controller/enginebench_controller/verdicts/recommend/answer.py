@@ -10,7 +10,8 @@ from pydantic import TypeAdapter
 from enginebench_controller.plan.plan import StepPurpose, run_command
 from enginebench_controller.plan.points import Point, Space, plan_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
-from enginebench_controller.records import Configuration, Hint, Load, TargetSnapshot
+from enginebench_controller.records import Configuration, Hint, Load, MachineUse, TargetSnapshot
+from enginebench_controller.verdicts.disturbances import WORTH_A_WORD, others_used, remedy
 from enginebench_controller.verdicts.recommend.candidates import LAST
 from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.rates import RateFound
@@ -222,7 +223,7 @@ def recommendation(
         steps=tuple(one.benchmark_id for one in steps),
         rate=answer.rate,
     )
-    return replace(found, sentence=_sentence(order, found), remarks=tuple(_remarks(order, found)))
+    return replace(found, sentence=_sentence(order, found), remarks=(*_disturbed(steps), *_remarks(order, found)))
 
 
 def limit_words(order: RecommendOrder) -> Iterator[str]:
@@ -320,6 +321,12 @@ def _lead(found: Recommendation, *, with_model: bool) -> str:
     if found.goal is Goal.THROUGHPUT:
         return f", {middle:.2f} × the next best ({name})"
     return f"; the next best ({name}) takes {middle:.2f} × as {'much' if found.goal is Goal.MEMORY else 'long'}"
+
+
+def _disturbed(steps: Sequence[StoredStep]) -> Iterator[str]:
+    use = MachineUse.together(one.others for one in steps if one.others is not None)
+    if use is not None and use.share >= WORTH_A_WORD:
+        yield f"meanwhile {others_used(use)}: {remedy(use)}"
 
 
 def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:

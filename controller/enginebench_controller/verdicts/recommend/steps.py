@@ -14,6 +14,7 @@ from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import (
     Benchmark,
     BlockSamples,
+    MachineUse,
     Measurement,
     ModelVersion,
     OutputCheck,
@@ -21,6 +22,7 @@ from enginebench_controller.records import (
     Status,
 )
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.disturbances import meanwhile
 from enginebench_controller.verdicts.doubts import least_share
 from enginebench_controller.verdicts.output_check import check_outputs, checks_against
 from enginebench_controller.verdicts.pairing import excluded_blocks
@@ -51,12 +53,14 @@ class StoredStep:
     """A step that was carried out: its benchmark, and the figures of each candidate's processes, in their order.
 
     `differences`: how far a candidate's outputs were from those of the model as given, as a share of the largest value.
+    `others` is what other processes used of the machine meanwhile, None where nobody could tell.
     """
 
     benchmark_id: str
     taken: StepTaken
     figures: Mapping[int, Sequence[Figures]]
     differences: Mapping[int, float] = field(default_factory=dict)
+    others: MachineUse | None = None
 
 
 def stored_step(
@@ -100,6 +104,7 @@ def stored_step(
         StepTaken(step, rounds, refused, seconds_of(benchmark, measured.values(), ended_at_unix_ns)),
         figures,
         differences,
+        MachineUse.together(use for one in measured.values() if (use := meanwhile(one)) is not None),
     )
 
 

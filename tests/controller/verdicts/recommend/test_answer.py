@@ -5,6 +5,8 @@ import json
 import pytest
 
 from enginebench_controller.plan.plan import make_plan
+from enginebench_controller.records import MachineUse
+from enginebench_controller.records.run import ProcessUse
 from enginebench_controller.verdicts.recommend.answer import (
     answer_document,
     read_answer,
@@ -57,6 +59,18 @@ def test_nothing_meets_it_and_the_nearest_is() -> None:
     assert found.outcome is SearchOutcome.NOTHING
     assert found.sentence.startswith("nothing meets p95 < 1 ms; the nearest is openvino, batch 1, 2 cores: ")
     assert "to" in found.sentence.partition("(limit 1 ms, ")[2]
+
+
+def test_who_used_the_machine_meanwhile_is_told_first_unless_it_was_little() -> None:
+    def used(share: float) -> MachineUse:
+        return MachineUse(1_000, 2, round(2_000 * share), 0, (ProcessUse("pip", 812, 1, round(2_000 * share)),))
+
+    said = (
+        "meanwhile other processes used 40 % of the machine, most of it `pip` (pid 812): close `pip`, or measure when"
+    )
+    assert carried_out(order(), others=used(0.4)).remarks[0].startswith(said)
+    for little in (used(0.01), None):
+        assert not any("other processes" in one for one in carried_out(order(), others=little).remarks)
 
 
 def test_broken_off_it_says_so() -> None:
