@@ -309,7 +309,7 @@ def _title(step: Step) -> str:
     if step.purpose is StepPurpose.FOR_ALL:
         return f"{count} for all targets, in {rounds} of fresh processes"
     return {
-        StepPurpose.LOOK: f"looking at {count} points",
+        StepPurpose.LOOK: f"looking at {count} point{'s' if count != 1 else ''}",
         StepPurpose.RACE: f"{count} that may win race for {rounds}",
         StepPurpose.CONFIRM: f"the best {count} once more, in {rounds} of fresh processes",
     }[step.purpose]

@@ -143,7 +143,9 @@ def _least_ns(home: Home, target: TargetSnapshot, point: Point, cores: int) -> f
 def about(ground: SearchGround) -> list[str]:
     """What is to be known before anything is measured."""
     count, engines = len(ground.space.points), {one.case.engine.name for one in ground.space.points}
-    told = [f"{count} points on {', '.join(sorted(engines))} of target {ground.target.target}"]
+    told = [
+        f"{count} point{'s' if count != 1 else ''} on {', '.join(sorted(engines))} of target {ground.target.target}"
+    ]
     impossible = sum(ground.space.impossible.values())
     told += [f"note: {impossible} more cannot be: {next(iter(ground.space.impossible))}"] if impossible else []
     if ground.space.thinned:

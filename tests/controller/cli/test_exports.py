@@ -79,7 +79,7 @@ def test_a_profile_goes_the_same_from_either_command(run):
     assert run("export", "p0000001").stdout == run("profiles", "export", "p0000001").stdout
 
 
-@pytest.mark.parametrize(("name", "told"), [("duel", "1 benchmarks: b0000001"), ("p0000001", "1 profiles: p0000001")])
+@pytest.mark.parametrize(("name", "told"), [("duel", "1 benchmark: b0000001"), ("p0000001", "1 profile: p0000001")])
 def test_what_was_exported_is_imported_whatever_it_is(run, monkeypatch, name, told):
     run("export", name, "-o", "out.json")
     monkeypatch.setenv("ENGINEBENCH_HOME", "other")

@@ -258,4 +258,5 @@ def import_(
     is_of_profiles = exported(file) == ProfilesDocument.document
     what, add = ("profiles", import_profiles) if is_of_profiles else ("benchmarks", import_benchmarks)
     imported = add(default_home().store, file)
-    remark(f"imported {len(imported)} {what}: {', '.join(imported) or 'all were there already'}")
+    noun = what.removesuffix("s") if len(imported) == 1 else what
+    remark(f"imported {len(imported)} {noun}: {', '.join(imported) or 'all were there already'}")

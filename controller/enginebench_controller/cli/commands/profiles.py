@@ -373,4 +373,5 @@ def import_(
 ) -> None:
     """Import exported profiles; what is already there stays as it is."""
     imported = import_profiles(default_home().store, file)
-    remark(f"imported {len(imported)} profiles: {', '.join(imported) or 'all were there already'}")
+    noun = "profile" if len(imported) == 1 else "profiles"
+    remark(f"imported {len(imported)} {noun}: {', '.join(imported) or 'all were there already'}")
