@@ -45,8 +45,9 @@ EXITS: Mapping[int, ErrorExplanation] = {
     ExitCode.SOME_FAILED: ErrorExplanation(
         "Some configurations came to no numbers, or an engine's outputs are wrong (`≠`); all the others can be used. "
         "So end `run`, `rerun`, `resume`, `ladder`, `profile`, `compare` and the jobs of the pages; the last line and "
-        "`outcome` in the document of `--json` say which. `resume` judges what it collected. Of `plugin check`: a "
-        "promise is broken.",
+        "`outcome` in the document of `--json` say which. `resume` judges what it collected. Of `gate`: a side "
+        "has no numbers, or outputs are wrong. Of `bisect`: good or bad cannot be run. Of `plugin check`: a promise is "
+        "broken.",
         "Read the line of each, and `enginebench show ID --failures`; `enginebench rerun ID` measures all again.",
     ),
     ExitCode.USAGE: ErrorExplanation(
