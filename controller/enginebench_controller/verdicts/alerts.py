@@ -15,7 +15,7 @@ from typing import Any
 from enginebench_controller.home import Home
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import BASE
-from enginebench_controller.records import LOCAL_TARGET, Configuration, Load, Measurement
+from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement
 from enginebench_controller.records.run import in_environment
 from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level
 from enginebench_controller.store.benchmarks import BenchmarkEntry
@@ -109,7 +109,9 @@ def history_words(history: TrendHistory) -> str:
     """Which history it is: "resnet50 on onnxruntime (local, CPU, batch 1, 2 cores, sync)"."""
     chosen = history.configuration
     engine = in_environment(history.engine, history.environment)
-    options = "".join(f", {name}={value}" for name, value in sorted(chosen.options.items()))
+    options = f", {chosen.streams} streams" if chosen.streams > 1 else ""
+    options += f", hint {chosen.hint}" if chosen.hint is not Hint.NONE else ""
+    options += "".join(f", {name}={value}" for name, value in sorted(chosen.options.items()))
     where = f"{history.target}, {chosen.device}, {chosen.size}, {describe_load(chosen)}, {chosen.precision}{options}"
     return f"{history.model_name} on {engine} ({where})"
 

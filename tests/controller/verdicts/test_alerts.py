@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from enginebench_controller.records import Configuration, Load
+from enginebench_controller.records import Configuration, Hint, Load
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.alerts import Cause, alerts, history_words
 from histories import Change, digest, keep_history
@@ -102,9 +102,12 @@ def test_what_is_asked_for_otherwise_is_another_history(store):
     keep_history(store, "other", Change(), points=2)
     tuned = Configuration("CPU", 1, cores=2, options={"arena": "off"}, load=Load.ASYNC, requests=2)
     keep_history(store, "tuned", Change(), points=2, configuration=tuned)
+    hinted = replace(tuned, options={}, streams=2, hint=Hint.THROUGHPUT)
+    keep_history(store, "hinted", Change(), points=2, configuration=hinted)
     keep_history(store, "once", Change(), points=1)
     told = sorted(map(history_words, store.histories()))
     assert told == [
+        "hinted on fake (local, CPU, batch 1, 2 cores, async 2, f32, 2 streams, hint throughput)",
         "net on fake (local, CPU, batch 1, 2 cores, sync, f32)",
         "other on fake (local, CPU, batch 1, 2 cores, sync, f32)",
         "tuned on fake (local, CPU, batch 1, 2 cores, async 2, f32, arena=off)",
