@@ -120,3 +120,17 @@ def test_the_table_escapes_names_tells_every_cell_and_explains_the_signs_that_oc
     assert drawn.count('aria-current="true"') == 1
     assert f"{ABSENT} not measured" in drawn and WRONG not in drawn
     assert 'aria-label="y 1.0, batch 4, 2 cores: ' in drawn
+
+
+def test_whose_best_a_shade_is_held_against_is_said():
+    def legend(*measurements):
+        shown = lines(*measurements)
+        looks = EngineLooks().of_series((line.key, line.first.engine.name) for line in shown)
+        return matrix_html(shown, Quantity.ITEMS_PER_S, Lens(), looks)
+
+    one = measured("m1", "quick", 2.0)
+    assert "the best of its column." in legend(one)
+    elsewhere = measured("m2", "quick", 4.0, target="board")
+    assert "the best of its column, among those of its target." in legend(one, elsewhere)
+    other = measured("m3", "quick", 4.0, target="board", model_digest="cd" * 32)
+    assert "the best of its column, among those of its model and target." in legend(one, other)

@@ -113,7 +113,13 @@ def matrix_html(
     doubts = " or ".join(dict.fromkeys(one.doubt for one in found.values() if one.doubt))
     legend = [f"{sign} {words}" for sign, words in {**_LEGEND, UNSURE: doubts}.items() if sign in signs]
     better = "more is better" if quantity is Quantity.ITEMS_PER_S else "less is better"
-    said = f"{UNITS[quantity]}, {better}. The darker, the nearer to the best of its column. {'; '.join(legend)}"
+    several = {
+        "model": len({line.first.model_digest for line in lines}) > 1,
+        "target": len({line.first.target for line in lines}) > 1,
+    }
+    among = " and ".join(noun for noun, is_one_of_several in several.items() if is_one_of_several)
+    of = f"its column, among those of its {among}" if among else "its column"
+    said = f"{UNITS[quantity]}, {better}. The darker, the nearer to the best of {of}. {'; '.join(legend)}"
     return (
         f"<table><thead><tr><th><span>{html.escape(UNITS[quantity])}</span></th>{_headings(places)}</tr></thead><tbody>"
         + "".join(_row(line, places, found, looks[line.key].colour, quantity, chosen) for line in lines)
