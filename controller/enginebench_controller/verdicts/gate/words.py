@@ -96,8 +96,10 @@ def layers_sentence(result: GateResult) -> str:
 
 
 def layer_words(layer: LayerShare) -> str:
-    """`Conv_4 (Conv, +0.31 ms, 62 % of the difference)`."""
+    """`Conv_4 (Conv, +0.31 ms, 62 % of the difference)`; where others took less, one may be more than all of it."""
     share = "" if layer.share is None else f", {layer.share:.0%} of the difference".replace("%", " %")
+    if layer.share is not None and layer.share > 1:
+        share = ", more than the whole difference"
     return f"{layer.name} ({layer.operator}, {layer.difference_ns / 1e6:+.3f} ms{share})"
 
 

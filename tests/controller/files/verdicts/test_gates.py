@@ -46,6 +46,8 @@ def test_the_layers_that_explain_it_are_named_with_their_share() -> None:
     found = result(1.05, explanation=layers)
     assert "Conv&#95;4 (Conv, +0.310 ms, 62 % of the difference)" in gate_markdown(found)
     assert gate_document(found)["layers"]["layers"][0]["share"] == 0.62
+    noisy = GateExplanation(("p", "q"), (LayerShare("Conv_4", "Conv", 310_000, 2.12),), 146_000)
+    assert "(Conv, +0.310 ms, more than the whole difference)" in gate_markdown(result(1.05, explanation=noisy))
 
 
 def test_names_of_others_are_harmless_and_a_pass_names_d() -> None:
