@@ -45,7 +45,7 @@ from enginebench_controller.records import (
     Target,
 )
 from enginebench_controller.runs.calibrating import EngineCalibration
-from enginebench_controller.runs.plugin_check import BrokenPromise, CheckPart, LookedAt, PluginCheck
+from enginebench_controller.runs.plugin.check import BrokenPromise, CheckPart, LookedAt, PluginCheck
 from enginebench_controller.runs.resuming import TakenUp, Waiting
 from enginebench_controller.store.store import Store
 from enginebench_controller.targets import finding

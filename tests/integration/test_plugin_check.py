@@ -18,8 +18,8 @@ from enginebench_controller.cli.commands import plugin
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Effective, Readback, ReadbackSource, Target
-from enginebench_controller.runs import plugin_check
-from enginebench_controller.runs.plugin_check import FOLDER, PROMISES, BrokenPromise, CheckPart, PluginCheck, examine
+from enginebench_controller.runs.plugin import check as plugin_check
+from enginebench_controller.runs.plugin.check import FOLDER, PROMISES, BrokenPromise, CheckPart, PluginCheck, examine
 from enginebench_plugins import spec, types
 from enginebench_plugins.testing import EngineContract
 from integration.bench import Bench

@@ -6,7 +6,7 @@ from enginebench_controller.files.benchmarks import ModelVersionForm, TargetForm
 from enginebench_controller.files.forms import DocumentForm, EngineForm, Form, ModelForm, OutcomeForm
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Configuration, Failure, Peak, Reservation, SearchKind
-from enginebench_controller.runs.plugin_check import BrokenPromise, LookedAt
+from enginebench_controller.runs.plugin.check import BrokenPromise, LookedAt
 from enginebench_controller.runs.resuming import TakenUp, Waiting
 from enginebench_controller.targets.health import Health
 from enginebench_proto.agreed.roles import CertificateKind, Role

@@ -16,6 +16,7 @@ from enginebench_controller.files.forms import (
     OutcomeForm,
     engine_document,
 )
+from enginebench_controller.files.new_file import check_new_files
 from enginebench_controller.plan.plan import LadderKind
 from enginebench_controller.records import Hint, Interval, Load, Measurement, ModelVersion, OutputCheck, Status
 from enginebench_controller.records.fields import OUTPUT_CHECK
@@ -172,8 +173,7 @@ def check_chart_path(path: Path) -> None:
     """Refuse what cannot be written later, before anything is measured. Raises `InputError`."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"a chart is written as {' or '.join(SUFFIXES)}, not as {path.name}")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"there is no folder {path.absolute().parent} to write the chart {path.name} to")
+    check_new_files(path, force=True)
 
 
 def write_chart(ladder: Ladder, path: Path) -> None:

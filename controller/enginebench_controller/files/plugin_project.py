@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.runs.plugin_check import distribution_of
+from enginebench_controller.runs.plugin.check import distribution_of
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?")
 _TEMPLATES = Path(__file__).parent / "templates" / "plugin"

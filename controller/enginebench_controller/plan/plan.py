@@ -370,14 +370,8 @@ def _without_null(value: Any) -> Any:
 def _causes(error: ValidationError) -> list[Any]:
     """The mistakes, but for lists that are too short for want of the values that are mistaken."""
     found = error.errors()
-    return [
-        one
-        for one in found
-        if one["type"] != "too_short"
-        or not any(
-            len(other["loc"]) > len(one["loc"]) and other["loc"][: len(one["loc"])] == one["loc"] for other in found
-        )
-    ]
+    have_mistakes = {one["loc"][:-1] for one in found}
+    return [one for one in found if one["type"] != "too_short" or one["loc"] not in have_mistakes]
 
 
 def _sentence(origin: str, problem: Any) -> str:

@@ -91,7 +91,8 @@ def space(
                 found = expand(make_plan(common.document() | chosen, "recommend"), (snapshot,), binder).cases
             except (PlanError, ModelError) as error:
                 reasons[_reason(error)] += 1
-                without |= {engine.name: _reason(error)} if without.get(engine.name) == "" else {}
+                if without.get(engine.name) == "":
+                    without[engine.name] = _reason(error)
                 continue
             if found:
                 without.pop(engine.name, None)

@@ -14,7 +14,7 @@ from enginebench_controller.errors import ExitCode
 from enginebench_controller.files.documents import head
 from enginebench_controller.files.plugin_project import write_plugin_project
 from enginebench_controller.home import default_home
-from enginebench_controller.runs.plugin_check import MODELS, BrokenPromise, LookedAt, PluginCheck, check_plugin
+from enginebench_controller.runs.plugin.check import MODELS, BrokenPromise, LookedAt, PluginCheck, check_plugin
 
 group = typer.Typer(no_args_is_help=True, help="For those who bring an engine of their own.")
 

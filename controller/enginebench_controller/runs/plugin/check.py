@@ -42,7 +42,7 @@ from enginebench_controller.records import (
 from enginebench_controller.records.target import ListedEngine
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
 from enginebench_controller.runs.environments import added_environments, install
-from enginebench_controller.runs.plugin_contract import tested_contract
+from enginebench_controller.runs.plugin.contract import tested_contract
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
 from enginebench_controller.runs.remote_run import Unreported
 from enginebench_controller.targets.local_agent import only_command

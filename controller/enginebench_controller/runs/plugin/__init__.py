@@ -1,0 +1,1 @@
+"""`plugin check`: an engine of somebody else held to the contract, a model and a profile."""
