@@ -234,8 +234,9 @@ async def _one_by_one(
     """Carry out the groups of a target in their order; whatever ends one cancels those after it."""
     waiting = deque(groups)
     try:
-        while waiting:
-            await _carry_out(bench, waiting.popleft(), benchmark_id, keep, elsewhere)
+        async with contextlib.nullcontext() if elsewhere else bench.clients[groups[0].case.target].kept():
+            while waiting:
+                await _carry_out(bench, waiting.popleft(), benchmark_id, keep, elsewhere)
     except BaseException:
         async with asyncio.TaskGroup() as tasks:
             for group in waiting:

@@ -145,19 +145,13 @@ async def follow(bench: Bench, case: Case, run_id: str, process: int = 0) -> Non
 
     async def rest() -> None:
         nonlocal sequence, phase, finished
-        async for event in bench.clients[case.target].watch(run_id, sequence):
-            silence.ends()
-            sequence = event.sequence + 1
-            if event.HasField("phase"):
-                phase = event.phase.name
-            elif event.state.state == run_pb2.RUN_STATE_QUEUED:
-                phase = _queued(event.state.runs_before)
-            elif event.HasField("unquiet"):
-                phase = _waiting(event.unquiet)
-            elif event.HasField("kept_out_by"):
-                phase = f"waits, as the target is reserved {wire.from_reservation(event.kept_out_by).words}"
-            bench.reporter.running(case, process, phase, event.progress.elapsed_ns, event.progress.expected_ns)
-            finished = event.state.state == run_pb2.RUN_STATE_FINISHED
+        async with contextlib.aclosing(bench.clients[case.target].watch(run_id, sequence)) as events:
+            async for event in events:
+                silence.ends()
+                sequence = event.sequence + 1
+                phase = _phase(event) or phase
+                bench.reporter.running(case, process, phase, event.progress.elapsed_ns, event.progress.expected_ns)
+                finished = event.state.state == run_pb2.RUN_STATE_FINISHED
 
     begun = time.monotonic()
     while not finished:
@@ -171,7 +165,11 @@ async def fetch(
 ) -> run_pb2.RunResult:
     """The result of a finished run; its blocks go to `samples`, as those of this process."""
 
-    return await _persist(lambda: received(bench.clients[case.target].result(run_id), process, samples))
+    async def whole() -> run_pb2.RunResult:
+        async with contextlib.aclosing(bench.clients[case.target].result(run_id)) as parts:
+            return await received(parts, process, samples)
+
+    return await _persist(whole)
 
 
 async def received(
@@ -243,8 +241,18 @@ async def drop(client: AgentClient, run_id: str) -> None:
         await client.acknowledge(run_id)
 
 
-def _queued(runs_before: int) -> str:
-    return f"queued, {runs_before} before it" if runs_before else "queued"
+def _phase(event: run_pb2.RunEvent) -> str | None:
+    """What a run is at from this event on; None where it says nothing of that."""
+    if event.HasField("phase"):
+        return event.phase.name
+    if event.state.state == run_pb2.RUN_STATE_QUEUED:
+        before = event.state.runs_before
+        return f"queued, {before} before it" if before else "queued"
+    if event.HasField("unquiet"):
+        return _waiting(event.unquiet)
+    if event.HasField("kept_out_by"):
+        return f"waits, as the target is reserved {wire.from_reservation(event.kept_out_by).words}"
+    return None
 
 
 def _waiting(unquiet: run_pb2.Unquiet) -> str:

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import importlib.metadata
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -14,21 +15,11 @@ import grpc
 
 from enginebench_controller.errors import AgentError, OldAgentError, ReservedError, RunUnknownError, UnreachableError
 from enginebench_controller.records import HostFacts, InputFile, ModelFile
-from enginebench_controller.targets.channels import open_channel, reachable
+from enginebench_controller.targets.connections import Connection, Connections, Stubs
 from enginebench_controller.targets.obstacles import PASSING, START, Obstacle, find_obstacle
 from enginebench_controller.targets.sending import ASK_SECONDS, Sending
 from enginebench_controller.wire.fields import optional
-from enginebench_proto.v1 import (
-    agent_pb2,
-    agent_pb2_grpc,
-    host_pb2,
-    model_pb2,
-    model_pb2_grpc,
-    reservation_pb2,
-    reservation_pb2_grpc,
-    run_pb2,
-    run_pb2_grpc,
-)
+from enginebench_proto.v1 import agent_pb2, host_pb2, model_pb2, reservation_pb2, run_pb2
 
 OWN_VERSION = importlib.metadata.version("enginebench")
 OWN_REVISION = max(host_pb2.WireRevision.values())
@@ -80,6 +71,10 @@ FIRST_CONTACT_SECONDS = 5.0
 """A target that does not answer for this long is not there: an agent has started by then, on a slow board too."""
 FIRST_CONTACT_PAUSE_SECONDS = 0.3
 DISCOVERY_SECONDS = 180.0
+SILENT_SECONDS = 2.0
+"""A run that tells nothing for so long waits for others, or compiles."""
+SHORTEST_REST_SECONDS, LONGEST_REST_SECONDS = 5.0, 60.0
+"""To connect again takes 2 ms of processor time; a target that is lost should not be noticed much later."""
 GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 CODE_KEY = "enginebench-error"
 """The name of the agent's own code of an error in the trailing metadata: a status of gRPC's stands for several."""
@@ -96,11 +91,14 @@ class AgentClient:
     own sentence when it answers with an error.
     """
 
-    def __init__(self, name: str, address: str, tls: Path | None = None) -> None:
-        """`tls` is the folder of the client's certificate, by default that of the user's home."""
+    def __init__(self, name: str, address: str, tls: Path | None = None, among: Connections | None = None) -> None:
+        """`tls` is the folder of the client's certificate, by default that of the user's home.
+
+        The connection takes a place `among` those of the same command, and may be another one for each call.
+        """
         self.name = name
         self.address = address
-        self._tls = tls
+        self._connection = Connection(address, tls, among or Connections())
         self._agent_version: str | None = None
         self.clock_behind_ns = 0
         """By how much the target's wall clock is behind this one's, where that is more than anybody's is off."""
@@ -108,20 +106,17 @@ class AgentClient:
         """Who had reserved the target when it was asked for its facts; None where nobody had."""
 
     async def __aenter__(self) -> Self:
-        async with contextlib.AsyncExitStack() as way:
-            self._channel = open_channel(grpc.aio, await way.enter_async_context(reachable(self.address)), self._tls)
-            self._way = way.pop_all()  # from here on the tunnel is `__aexit__`'s to close
-        self._agent = agent_pb2_grpc.AgentServiceStub(self._channel)
-        self._models = model_pb2_grpc.ModelServiceStub(self._channel)
-        self._runs = run_pb2_grpc.RunServiceStub(self._channel)
-        self._reservations = reservation_pb2_grpc.ReservationServiceStub(self._channel)
-        return self
+        async with self._connection.used():
+            return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        async with self._way:
-            await self._channel.close()
+        await self._connection.close()
+
+    def kept(self) -> AbstractAsyncContextManager[None]:
+        """Let the connection stay open between the calls in a block, however many others wait for one."""
+        return self._connection.kept()
 
     async def host(self) -> Any:
         """The target's `HostFacts` but for its time of now; asked again where it is just starting."""
@@ -138,7 +133,7 @@ class AgentClient:
         deadline = time.monotonic() + FIRST_CONTACT_SECONDS
         while True:
             try:
-                return await self._call(self._agent.GetHost(agent_pb2.GetHostRequest(), timeout=CALL_SECONDS))
+                return await self._call(lambda to: to.agent.GetHost(agent_pb2.GetHostRequest(), timeout=CALL_SECONDS))
             except UnreachableError as error:
                 if error.lasting or time.monotonic() >= deadline:
                     raise
@@ -155,13 +150,13 @@ class AgentClient:
         request = agent_pb2.ListEnginesRequest(
             refresh=refresh, within_ns=round((within_s or 0) * 1e9), names=sorted(names)
         )
-        answer = await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))
+        answer = await self._call(lambda to: to.agent.ListEngines(request, timeout=DISCOVERY_SECONDS))
         return list(answer.engines), list(answer.peaks)
 
     async def committed_bytes(self, file: ModelFile | InputFile) -> int | None:
         """How much of a file the agent has for good, which `upload` can continue from; None where it has the whole."""
         request = model_pb2.FindMissingRequest(sha256=[file.sha256])
-        missing = (await self._call(self._models.FindMissing(request, timeout=CALL_SECONDS))).missing
+        missing = (await self._call(lambda to: to.models.FindMissing(request, timeout=CALL_SECONDS))).missing
         return int(missing[0].committed_bytes) if missing else None
 
     async def upload(
@@ -174,7 +169,7 @@ class AgentClient:
         sending = Sending(file, path, offset_bytes, on_sent)
         watching = asyncio.create_task(self._watched(sending, file))
         try:
-            await self._call(self._models.Upload(sending.parts()))
+            await self._call(lambda to: to.models.Upload(sending.parts()))
             sending.taken_whole()
         finally:
             watching.cancel()
@@ -187,7 +182,8 @@ class AgentClient:
             nonlocal told
             request = model_pb2.FindMissingRequest(sha256=[file.sha256])
             try:
-                missing = (await self._models.FindMissing(request, timeout=CALL_SECONDS)).missing
+                async with self._connection.used() as to:
+                    missing = (await to.models.FindMissing(request, timeout=CALL_SECONDS)).missing
             except grpc.aio.AioRpcError:  # where the target is gone, the upload itself learns of it
                 await asyncio.sleep(ASK_SECONDS)
             else:
@@ -200,58 +196,76 @@ class AgentClient:
         """Queue a run, to begin when the target is quiet or after so long; the same id again changes nothing."""
         try:
             request = run_pb2.StartRequest(spec=spec, wait_quiet_ns=wait_quiet_ns)
-            await self._call(self._runs.Start(request, timeout=CALL_SECONDS))
+            await self._call(lambda to: to.runs.Start(request, timeout=CALL_SECONDS))
         except RunUnknownError as error:  # here it is the engine or the device that is not found
             raise AgentError(str(error)) from error
 
-    async def watch(self, run_id: str, from_sequence: int) -> AsyncIterator[Any]:
-        """The run's `RunEvent` messages from a sequence number on, until it is finished."""
-        stream = self._runs.Watch(run_pb2.WatchRequest(run_id=run_id, from_sequence=from_sequence))
-        try:
-            async for event in stream:
-                yield event
-        except grpc.aio.AioRpcError as error:
-            raise self._translated(error) from error
+    async def watch(self, run_id: str, from_sequence: int) -> AsyncGenerator[Any, None]:
+        """The run's `RunEvent` messages from a sequence number on, until it is finished.
+
+        While others wait for a connection, a run that takes a while yet is left alone for as long.
+        """
+        sequence, rest_s = from_sequence, 0.0
+        while True:
+            if rest_s:
+                await self._connection.rest(rest_s)
+            async with self._connection.used() as to:
+                stream = to.runs.Watch(run_pb2.WatchRequest(run_id=run_id, from_sequence=sequence))
+                async with contextlib.aclosing(_with_pauses(stream)) as events:
+                    try:
+                        async for event in events:
+                            if event is not None:
+                                sequence = event.sequence + 1
+                                yield event
+                            if self._connection.is_wanted and (rest_s := _rest_s(event)):
+                                break
+                        else:
+                            return
+                    except grpc.aio.AioRpcError as error:
+                        raise self._translated(error) from error
 
     async def cancel(self, run_id: str) -> None:
         """End a run; harmless on a finished one."""
-        await self._call(self._runs.Cancel(run_pb2.CancelRequest(run_id=run_id), timeout=CALL_SECONDS))
+        await self._call(lambda to: to.runs.Cancel(run_pb2.CancelRequest(run_id=run_id), timeout=CALL_SECONDS))
 
-    async def result(self, run_id: str) -> AsyncIterator[run_pb2.ResultPart]:
+    async def result(self, run_id: str) -> AsyncGenerator[run_pb2.ResultPart, None]:
         """The outcome of a finished run, part by part: the `result` first, then each `block` before its `samples`."""
         # No deadline: samples may be many and the network slow; keepalive notices a target that is gone.
-        stream = self._runs.Result(run_pb2.ResultRequest(run_id=run_id))
-        try:
-            async for part in stream:
-                if part.HasField("result"):
-                    set_right(part.result)
-                yield part
-        except grpc.aio.AioRpcError as error:
-            raise self._translated(error) from error
+        async with self._connection.used() as to:
+            try:
+                async for part in to.runs.Result(run_pb2.ResultRequest(run_id=run_id)):
+                    if part.HasField("result"):
+                        set_right(part.result)
+                    yield part
+            except grpc.aio.AioRpcError as error:
+                raise self._translated(error) from error
 
     async def acknowledge(self, run_id: str) -> None:
         """Tell the agent that the outcome is stored."""
-        await self._call(self._runs.Acknowledge(run_pb2.AcknowledgeRequest(run_id=run_id), timeout=CALL_SECONDS))
+        await self._call(
+            lambda to: to.runs.Acknowledge(run_pb2.AcknowledgeRequest(run_id=run_id), timeout=CALL_SECONDS)
+        )
 
     async def runs(self) -> Sequence[run_pb2.RunSummary]:
         """The runs that the target knows: those that go on, and those whose results nobody has acknowledged."""
-        return list((await self._call(self._runs.List(run_pb2.ListRequest(), timeout=CALL_SECONDS))).runs)
+        return list((await self._call(lambda to: to.runs.List(run_pb2.ListRequest(), timeout=CALL_SECONDS))).runs)
 
     async def reserve(self, for_ns: int, reason: str) -> reservation_pb2.ReserveResponse:
         """Have the target for this name alone, for so long from now on. Raises `ReservedError` where another has it."""
         request = reservation_pb2.ReserveRequest(for_ns=for_ns, reason=reason)
-        return await self._call(self._reservations.Reserve(request, timeout=CALL_SECONDS))
+        return await self._call(lambda to: to.reservations.Reserve(request, timeout=CALL_SECONDS))
 
     async def release(self, holder: str) -> reservation_pb2.ReleaseResponse:
         """End what `holder`, as the target tells of him, has reserved; harmless where he has nothing."""
         request = reservation_pb2.ReleaseRequest(holder=holder)
-        return await self._call(self._reservations.Release(request, timeout=CALL_SECONDS))
+        return await self._call(lambda to: to.reservations.Release(request, timeout=CALL_SECONDS))
 
-    async def _call(self, call: Awaitable[T]) -> T:
-        try:
-            return await call
-        except grpc.aio.AioRpcError as error:
-            raise self._translated(error) from error
+    async def _call(self, call: Callable[[Stubs], Awaitable[T]]) -> T:
+        async with self._connection.used() as to:
+            try:
+                return await call(to)
+            except grpc.aio.AioRpcError as error:
+                raise self._translated(error) from error
 
     def _translated(self, error: grpc.aio.AioRpcError) -> Exception:
         if error.details() == STATUS_LOST:
@@ -291,6 +305,35 @@ class AgentClient:
             f"target {self.name!r}: {said.rstrip('.!')}; upgrade the agent on {self.name} "
             f"(it has enginebench {self._agent_version}, this is {OWN_VERSION})"
         )
+
+
+async def _with_pauses(stream: Any) -> AsyncGenerator[Any | None, None]:
+    """What comes in a stream, and None whenever nothing has come for `SILENT_SECONDS`."""
+    coming = None
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(stream.read())
+            await asyncio.wait([coming], timeout=SILENT_SECONDS)
+            if not coming.done():
+                yield None
+                continue
+            event, coming = await coming, None
+            if event is grpc.aio.EOF:
+                return
+            yield event
+    finally:
+        if coming is not None:
+            coming.cancel()  # and the call with it
+            await asyncio.wait([coming])
+        stream.cancel()
+
+
+def _rest_s(event: Any | None) -> float:
+    """For how long a run may be left alone that has just told this, or nothing; 0 where it may not."""
+    if event is None:
+        return SHORTEST_REST_SECONDS
+    left_s = (event.progress.expected_ns - event.progress.elapsed_ns) / 1e9
+    return min(left_s, LONGEST_REST_SECONDS) if left_s >= SHORTEST_REST_SECONDS else 0.0
 
 
 def _behind_ns(told_ns: int | None) -> int:

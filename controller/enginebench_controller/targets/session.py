@@ -15,6 +15,7 @@ from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.records import LOCAL_TARGET, Peak, Reservation, Target, TargetSnapshot
 from enginebench_controller.targets.addresses import check_address
 from enginebench_controller.targets.client import AgentClient, clock_sentence, skew_sentence
+from enginebench_controller.targets.connections import Connections
 from enginebench_controller.targets.local_agent import local_agent
 
 GREETINGS_AT_ONCE = 64
@@ -57,12 +58,15 @@ async def open_session(
         added = {one.name: one for one in await asyncio.to_thread(home.store.targets)}
         wanted = dict.fromkeys(names or (LOCAL_TARGET,))
         targets = [await _target(home, name, added, stack, trusted_models) for name in wanted]
-        clients = {t.name: await stack.enter_async_context(AgentClient(t.name, t.address, home.tls)) for t in targets}
+        among = Connections()
+        clients = {one.name: AgentClient(one.name, one.address, home.tls, among) for one in targets}
+        for client in clients.values():
+            await stack.enter_async_context(client)
         known = {one.target: one for one in await asyncio.to_thread(home.store.snapshots)}
         at_once = asyncio.Semaphore(GREETINGS_AT_ONCE)
 
         async def greet(target: Target) -> _Greeting:
-            async with at_once:
+            async with at_once, clients[target.name].kept():
                 return await _greet(target, clients[target.name], known.get(target.name), engines, refresh, within_s)
 
         greetings = await asyncio.gather(*map(greet, targets))

@@ -11,8 +11,7 @@ import pytest
 
 from enginebench_controller.errors import AgentError, EnginebenchError, UnreachableError
 from enginebench_controller.records import ModelFile
-from enginebench_controller.targets import channels
-from enginebench_controller.targets import client as client_module
+from enginebench_controller.targets import channels, connections
 from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.v1 import model_pb2, model_pb2_grpc
 
@@ -107,8 +106,8 @@ async def test_a_connection_that_cannot_be_made_leaves_no_tunnel(monkeypatch: py
     def refuse(*_: object) -> None:
         raise UnreachableError("no certificate to show")
 
-    monkeypatch.setattr(client_module, "reachable", tunnel)
-    monkeypatch.setattr(client_module, "open_channel", refuse)
+    monkeypatch.setattr(connections, "reachable", tunnel)
+    monkeypatch.setattr(connections, "open_channel", refuse)
     with pytest.raises(UnreachableError, match="no certificate"):
         async with AgentClient("nuc", "ssh://nuc"):
             raise AssertionError("not reached")

@@ -10,7 +10,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -163,7 +163,7 @@ class _KeepingClient(AgentClient):
         super().__init__(name, address)
         self.parts: dict[str, list[bytes]] = {}
 
-    async def result(self, run_id: str) -> AsyncIterator[run_pb2.ResultPart]:
+    async def result(self, run_id: str) -> AsyncGenerator[run_pb2.ResultPart, None]:
         """See `AgentClient`."""
         self.parts[run_id] = []
         async for part in super().result(run_id):
