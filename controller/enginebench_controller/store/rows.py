@@ -1,8 +1,9 @@
 """Records as table rows and back: `to_…_row` gives a mapping of column to value, `from_…_row` takes one."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from functools import lru_cache
 
 from enginebench_controller.records import (
     Benchmark,
@@ -171,14 +172,19 @@ def to_block_row(block: Block) -> Row:
 
 def from_block_row(row: Row) -> Block:
     """Read a row of `blocks`."""
-    missing = json.loads(row["evidence_missing"]) if row["evidence_missing"] else {}
     return Block(
         process=row["process"],
         index=row["block"],
         **from_values(Block, row),
-        evidence=Evidence(**from_values(Evidence, row), missing=missing),
+        evidence=Evidence(**from_values(Evidence, row), missing=_missing(row["evidence_missing"])),
         disturbances=from_disturbances(row["disturbed_by"]) if row["disturbed_by"] else (),
     )
+
+
+@lru_cache
+def _missing(text: str | None) -> Mapping[str, str]:
+    """Why some evidence is missing: on one machine the same of all blocks, which are thousands."""
+    return json.loads(text) if text else {}
 
 
 def to_disturbances(disturbances: Iterable[Disturbance]) -> str:
