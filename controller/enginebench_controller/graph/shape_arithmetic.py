@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from enginebench_controller.graph.source_graph import Tensor
 from enginebench_controller.models.formats.skeleton import has_payload
@@ -92,6 +91,8 @@ def _sizes(node: onnx.NodeProto, tensors: dict[str, Tensor]) -> Values:
 
 def _run(node: onnx.NodeProto, values: Values, model: onnx.ModelProto) -> Values:
     """The node's outputs by ONNX's reference implementation; nothing where it cannot do it or they are big."""
+    from onnx.reference import ReferenceEvaluator  # noqa: PLC0415  # 10 MB and 0.1 s that most commands do not need
+
     feeds = {name: values[name] for name in node.input if name}
     if not _stays_small(node, feeds):
         return {}

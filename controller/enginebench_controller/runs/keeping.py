@@ -14,7 +14,7 @@ from enginebench_proto.agreed import logs
 
 _log = logging.getLogger(__name__)
 
-_MOST_AT_ONCE = 256
+_MOST_AT_ONCE = 64
 """So many measurements go into one transaction at most: others who write wait no longer than that takes."""
 
 _LONGEST_PAUSE_S = 1.0
