@@ -120,11 +120,13 @@ def test_a_killed_gate_is_resumed_and_ends_when_its_verdict_stands(
     agent = start_agent()
     arguments = ("gate", model, "--base", SLOW, "--head", SLOWER, "--target", agent.address, "--budget", "30s")
     kill_when(lambda: spooled(agent, "-1-0.blocks"), bench, *arguments)
-    (told,) = bench.json("resume", "--finish")["plans"]
-    assert len(told["collected"]) == 3
-    shown = bench.json("show", told["id"])
+    resumed = bench.cli("resume", "--finish", expect=4)
+    (entry,) = Home(bench.home).store.benchmarks()
+    shown = bench.json("show", entry.benchmark.id)
+    assert len(shown["measurements"]) == 3
     assert shown["gate"]["outcome"] == "worse"
     assert 1 < shown["gate"]["pairs"] < 12
+    assert shown["gate"]["sentence"] in resumed.stdout
 
 
 def test_the_library_has_the_same_without_a_command_line(here: Bench, model: Path) -> None:

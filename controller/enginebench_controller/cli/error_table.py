@@ -58,8 +58,8 @@ EXITS: Mapping[int, ErrorExplanation] = {
         "Start its agent, or correct its address; `enginebench targets check` asks again.",
     ),
     ExitCode.CONDITION_MET: ErrorExplanation(
-        "Worse, beyond noise: a condition of `compare --fail-if` holds, or what `gate` calls worse. Of "
-        "`recommend`: nothing holds the limits.",
+        "Worse, beyond noise: a condition of `compare --fail-if` holds, or what `gate` calls worse, also one "
+        "that `resume` took up. Of `recommend`: nothing holds the limits.",
         "Look at what the comparison shows; profiles name the layers. Loosen a limit.",
     ),
     ExitCode.CANNOT_TELL: ErrorExplanation(

@@ -11,7 +11,7 @@ from enginebench_controller.cli.console import plain, print_json, print_table, r
 from enginebench_controller.cli.options import AnyOf, Json, LogTo, TrustModels, targets_to_measure
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import remind, watching
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.exports.log_to import live_log
 from enginebench_controller.files.new_file import check_new_files, new_file
 from enginebench_controller.files.verdicts.gates import gate_document, gate_markdown
@@ -20,11 +20,13 @@ from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.gate import GateOrder
 from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import GateMetric
+from enginebench_controller.records import Benchmark
 from enginebench_controller.runs.benchmarking import BenchmarkOrder
 from enginebench_controller.runs.gate import again
 from enginebench_controller.runs.gate import gate as run_gate
 from enginebench_controller.verdicts.gate.results import GateResult
 from enginebench_controller.verdicts.gate.rule import GateOutcome, exit_code
+from enginebench_controller.verdicts.gate.stored import gate_of
 from enginebench_controller.verdicts.gate.words import (
     amount,
     gate_remarks,
@@ -155,6 +157,18 @@ def carry_out_again(home: Home, order: BenchmarkOrder, *, as_json: bool) -> NoRe
     else:
         print_gate(result)
     raise typer.Exit(_exit_code(result, strict=False))
+
+
+def tell_taken_up(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
+    """The verdict of a gate that `resume` took up, beside a document only its sentence. Returns the exit code."""
+    result = gate_of(home, benchmark)
+    if result is None:
+        return int(ExitCode.OK)
+    if as_json:
+        remark(headline(result))
+    else:
+        print_gate(result)
+    return _exit_code(result, strict=False)
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:

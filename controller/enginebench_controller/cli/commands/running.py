@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.commands.gate import carry_out_again
+from enginebench_controller.cli.commands.gate import carry_out_again, tell_taken_up
 from enginebench_controller.cli.console import concluded, print_answers, print_json, print_table, remark
 from enginebench_controller.cli.options import (
     BenchmarkName,
@@ -148,7 +148,8 @@ def resume(
         _print(found)
     code = ExitCode.OK if dry_run else concluded(judged)
     code = ExitCode.UNREACHABLE if any(one.reasons for one in found) else code
-    return max([int(code), *_searches(home, searches, dry_run=dry_run, as_json=json, trusted=trust)])
+    gates = [tell_taken_up(home, one, as_json=json) for one in _benchmarks(home, found) if one.plan.get("gate")]
+    return max([int(code), *gates, *_searches(home, searches, dry_run=dry_run, as_json=json, trusted=trust)])
 
 
 def _searches(home: Home, searches: Sequence[Search], *, dry_run: bool, as_json: bool, trusted: bool) -> Iterator[int]:
@@ -157,6 +158,13 @@ def _searches(home: Home, searches: Sequence[Search], *, dry_run: bool, as_json:
         remark(f"{'interrupted' if dry_run else 'going on with'} search {one.id}: {one.name}")
         if not dry_run:
             yield commands_of(one).carry_on(home, one, as_json=None if as_json else False, trusted=trusted)
+
+
+def _benchmarks(home: Home, found: Sequence[TakenUp | Waiting]) -> list[Benchmark]:
+    """The benchmarks of which all was taken up that is to come."""
+    whole = [one for one in found if isinstance(one, TakenUp) and one.collected and not one.left]
+    stored = [one for plan in whole for one in home.store.measurements(plan.id)]  # none of passes
+    return [home.store.benchmark(id_) for id_ in dict.fromkeys(one.benchmark_id for one in stored)]
 
 
 def _judged(home: Home, found: Sequence[TakenUp | Waiting]) -> Soundness:
