@@ -181,6 +181,10 @@ def test_versions_are_bisected_over_wheels_in_environments_that_are_gone_afterwa
         (("--options", "fake.latency_us=1,2,1"), "1 is there twice"),
         (("--options", "latency_us=1,2"), "not of the form E.O=1,2,3"),
         (("--options", "fake.nosuch=1,2"), "fake has no option 'nosuch'"),
+        (
+            ("--options", "fake.latency_us=1,fast,3"),
+            "fake.latency_us cannot be 'fast': it takes a value of type int",
+        ),
         (("--options", "fake.latency_us=1,2,3", "--good", "3", "--bad", "1"), "--good 3 stands behind --bad 1"),
         (("--options", "fake.latency_us=1,2", "--engine", "fake", "--versions", "1,2"), "exclude each other"),
         (("--models", "a.onnx,b.onnx", "--engine", "fake"), "takes the place of MODEL"),

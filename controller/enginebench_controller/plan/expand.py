@@ -294,22 +294,27 @@ def _ownerless_options(plan: Plan, snapshots: Sequence[TargetSnapshot]) -> list[
 
 
 def _options(plan: Plan, engine: AvailableEngine, refusals: dict[str, None]) -> dict[str, str]:
-    allowed = {option.name: option for option in engine.options}
     chosen = {}
     for key, value in plan.options.items():
         owner, _, name = key.partition(".")
         if owner != engine.name:
             continue
-        if name not in allowed:
-            refusals[f"{owner} has no option {name!r}; it has: {', '.join(sorted(allowed)) or 'none'}"] = None
-            continue
-        choices = allowed[name].choices
-        if not _is_of_type(value, allowed[name].type):
-            refusals[f"{owner}.{name} cannot be {value!r}: it takes a value of type {allowed[name].type}"] = None
-        elif choices and value not in choices:
-            refusals[f"{owner}.{name} cannot be {value!r}; choose from {', '.join(choices)}"] = None
+        if reason := refused_option(engine, name, value):
+            refusals[reason] = None
         chosen[name] = value
     return chosen
+
+
+def refused_option(engine: AvailableEngine, name: str, value: str) -> str | None:
+    """Why an engine takes no such option, or not this value of it; None where it does."""
+    allowed = {option.name: option for option in engine.options}
+    if name not in allowed:
+        return f"{engine.name} has no option {name!r}; it has: {', '.join(sorted(allowed)) or 'none'}"
+    if not _is_of_type(value, allowed[name].type):
+        return f"{engine.name}.{name} cannot be {value!r}: it takes a value of type {allowed[name].type}"
+    if (choices := allowed[name].choices) and value not in choices:
+        return f"{engine.name}.{name} cannot be {value!r}; choose from {', '.join(choices)}"
+    return None
 
 
 def _is_of_type(text: str, kind: str) -> bool:

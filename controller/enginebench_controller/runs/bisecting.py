@@ -11,6 +11,8 @@ from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.bisect import BisectKind, BisectOrder, prefix
+from enginebench_controller.plan.configurations import select_engines
+from enginebench_controller.plan.expand import refused_option
 from enginebench_controller.plan.gate import GateOrder, NeededEnvironment
 from enginebench_controller.plan.plan import LONGEST_BUDGET_NS, GateMetric, Plan, SearchStep, parse_duration_ns
 from enginebench_controller.records import LOCAL_TARGET, AvailableEngine, Search, SearchKind
@@ -125,6 +127,7 @@ class _Bisect:
         trusted = tuple(self._order.digests.values()) if self._order.trusted else ()
         targets = tuple(self._order.fields.get("targets") or ())
         async with open_session(self._home, targets, trusted_models=trusted) as self._session:
+            self._check_values()
             while not isinstance((done := await in_thread(self._replay)).following, Decided):
                 await self._ask(done.following, done)
             if (result := self._unexplained(done)) is not None:
@@ -134,6 +137,16 @@ class _Bisect:
         await self._clear(keep=())
         answer = answer_of(self._home, self._search, self._order, done)
         self._home.store.answer_search(self._search.id, answer.model_dump(mode="json"))
+
+    def _check_values(self) -> None:
+        """Raise `InputError` for values of an option that the engine does not take, not in the middle of the way."""
+        order, seen = self._order, self._session.snapshots[0]
+        if order.option is None:
+            return
+        engines, _ = select_engines([order.engine], seen.engines, seen.target)
+        reasons = (refused_option(one, order.option, value) for one in engines for value in order.candidates)
+        if told := dict.fromkeys(filter(None, reasons)):
+            raise InputError("\n".join(told))
 
     def _replay(self) -> Replay:
         self._search = self._home.store.search(self._search.id)
