@@ -30,6 +30,12 @@ def here(tmp_path: Path) -> Bench:
     return Bench.of_engines(tmp_path / "home", "fake")
 
 
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Budgets may be as short as one process pair."""
+    monkeypatch.setattr(sys.modules[GateOrder.__module__], "SHORTEST_BUDGET_S", 2.5)
+
+
 def test_what_is_slower_is_worse_with_the_layers_and_what_it_was_stays_in_the_store(
     here: Bench, model: Path, tmp_path: Path
 ) -> None:
@@ -67,6 +73,7 @@ def test_the_same_thing_twice_is_a_self_test_that_passes(here: Bench, model: Pat
     assert any("self-test" in one for one in found["remarks"])
 
 
+@pytest.mark.usefixtures("short")
 def test_what_cannot_be_told_is_5_only_if_strict_and_never_a_pass(here: Bench, model: Path) -> None:
     arguments = (model, "--base", SLOW, "--head", SLOW, "--no-layers", "--budget", "2.5s")
     found = here.json("gate", *arguments, "--strict", expect=5)
@@ -75,6 +82,7 @@ def test_what_cannot_be_told_is_5_only_if_strict_and_never_a_pass(here: Bench, m
     assert told.stdout.startswith("cannot tell: ")
 
 
+@pytest.mark.usefixtures("short")
 def test_a_pair_that_takes_far_longer_than_the_budget_is_broken_off(
     here: Bench, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +95,7 @@ def test_a_pair_that_takes_far_longer_than_the_budget_is_broken_off(
     assert found.failures == ("the budget ended before there was one process of each: give a longer one",)
 
 
+@pytest.mark.usefixtures("short")
 def test_outputs_that_are_wrong_are_told_loudly_and_end_with_1(here: Bench, model: Path) -> None:
     arguments = (model, "--base", SLOW, "--head", f"{SLOW},wrong=scaled", "--no-layers", "--budget", "2.5s")
     told = here.cli("gate", *arguments, expect=1)
@@ -140,7 +149,8 @@ def test_the_library_has_the_same_without_a_command_line(here: Bench, model: Pat
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--base", "fake", "--head", "fake", "--budget", "1s"), "too short for one process pair"),
+        (("--base", "fake", "--head", "fake", "--budget", "29s"), "--budget 29s is too short: "),
+        (("--base", "fake", "--head", "fake", "--budget", "10s"), "give 30s or more"),
         (("--base", "fake", "--head", "fake", "--budget", "2h"), "longer than an hour"),
         (("--base", "fake", "--head", "fake", "--metric", "speed"), "--metric: 'speed' is not one of latency"),
         (("--base", "fake", "--head", "fake", "--tolerate", "-1%"), "--tolerate: "),

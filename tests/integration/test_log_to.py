@@ -74,7 +74,7 @@ def test_the_same_again_and_a_plan_of_a_file_are_sent_too(bench: Bench, model: P
 def test_a_gate_sends_base_head_and_control(bench: Bench, model: Path) -> None:
     sides = ("--base", "fake:latency_us=2000,wait=sleep", "--head", "fake:latency_us=3000,wait=sleep")
     with receiving() as receiver:
-        bench.cli("gate", model, *sides, "--budget", "20s", "--no-layers", *log_to(receiver.url), expect=4)
+        bench.cli("gate", model, *sides, "--budget", "30s", "--no-layers", *log_to(receiver.url), expect=4)
     assert len([one for one in receiver.gauges if one.name == "enginebench.latency"]) == 3
 
 

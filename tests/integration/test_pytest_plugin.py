@@ -24,7 +24,8 @@ BUDGET = dict(layers=False, cores=1)
 SLOW, SLOWER = "fake:latency_us=3000,wait=sleep", "fake:latency_us=30000,wait=sleep"
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_untold(enginebench, strict):
+def test_untold(enginebench, strict, monkeypatch):
+    monkeypatch.setattr("enginebench_controller.plan.gate.SHORTEST_BUDGET_S", 2.5)
     enginebench.gate(SLOW, SLOW, {model!r}, budget=2.5, strict=strict, **BUDGET)
 
 def test_worse(enginebench):
