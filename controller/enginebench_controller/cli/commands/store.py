@@ -146,7 +146,7 @@ def sync_(lake: LakePlace) -> None:
 
 
 def _words(synced: Synced) -> str:
-    return f"{synced.noun}s: {len(synced.new)} new in it, {synced.known} there before"
+    return f"{synced.noun}s: {len(synced.new)} new in it, {synced.known} there already"
 
 
 @group.command("compact")

@@ -9,7 +9,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from enginebench_controller.store.connection import DEFAULT_TIMEOUT_S, reading
 from enginebench_controller.store.lake.place import Lake, dataset, explained, library, made, told_parts
 from enginebench_controller.store.lake.tables import (
     BENCHMARK,
+    HEADS,
     KINDS,
     MODELS,
     SAMPLES,
@@ -71,7 +72,9 @@ _OF_SAMPLES = """
 
 @dataclass(frozen=True)
 class Synced:
-    """What came of one kind: the ids that are new in the lake, how many it had, and what it has not all of."""
+    """What came of one kind: the ids that were brought into the lake, how many it had before, or from somebody else
+    meanwhile, and what it has not all of.
+    """
 
     noun: str
     new: tuple[str, ...]
@@ -95,6 +98,8 @@ class _Writer:
     lake: Lake
     timeout_s: float
     tables: dict[str, Any]
+    brought: set[str] = field(default_factory=set)
+    """Whose head rows this one committed: of several who bring the same at once, one does."""
 
     def write(self, kind: Kind, without: Collection[str]) -> Synced:
         waiting = [one for one in self._rows_of_store(_WAITING[kind.noun]) if one["id"] not in without]
@@ -103,7 +108,8 @@ class _Writer:
         for together in _batches(lacking, _SAMPLES_TOGETHER, _MOST_TOGETHER):
             self._write_whole(kind, together)
         there = [one for one in waiting if one["id"] in known]
-        return Synced(kind.noun, tuple(one["id"] for one in lacking), len(there), self._behind(kind, there))
+        new = tuple(one["id"] for one in lacking if one["id"] in self.brought)
+        return Synced(kind.noun, new, len(waiting) - len(new), self._behind(kind, there))
 
     def _behind(self, kind: Kind, there: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         """Those that grew since they were written, as what was imported or resumed may."""
@@ -164,6 +170,7 @@ class _Writer:
                     raise arriving.failure from None
                 raise
             else:
+                self.brought.update(lacking if table in HEADS else ())
                 return is_first
         raise StoreError(
             f"{self.lake.url} is written to by too many others at once; do the same again: nothing is doubled"

@@ -31,8 +31,8 @@ def run(own, monkeypatch):
 
 
 def test_results_are_brought_into_a_lake_and_read_from_a_home_without_any(run, lake, tmp_path, monkeypatch):
-    assert "benchmarks: 2 new in it, 0 there before; profiles: 1 new in it" in run("store", "sync", lake.url).stderr
-    assert "benchmarks: 0 new in it, 2 there before" in run("store", "sync", lake.url).stderr
+    assert "benchmarks: 2 new in it, 0 there already; profiles: 1 new in it" in run("store", "sync", lake.url).stderr
+    assert "benchmarks: 0 new in it, 2 there already" in run("store", "sync", lake.url).stderr
     assert "files were joined" in run("store", "compact", lake.url).stderr
 
     mine = {name: run(*words).stdout for name, words in ASKED.items()}

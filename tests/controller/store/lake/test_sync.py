@@ -85,6 +85,21 @@ def test_several_writers_at_once_bring_everything_once(own, lake, writer, tmp_pa
     assert found["block_samples"] == stored(own)["block_samples"] // 2 * 3
 
 
+def test_of_two_who_bring_the_same_at_once_each_calls_new_what_it_brought(own, lake, monkeypatch):
+    write, other = deltalake.write_deltalake, []
+
+    def write_after_another(*arguments, **named):
+        monkeypatch.setattr(deltalake, "write_deltalake", write)
+        other.extend(sync(own.path, lake))
+        write(*arguments, **named)
+
+    monkeypatch.setattr(deltalake, "write_deltalake", write_after_another)
+    found = sync(own.path, lake)
+    assert [(len(one.new), one.known) for one in other] == [(2, 0), (1, 0)]
+    assert [(one.new, one.known) for one in found] == [((), 2), ((), 1)]
+    assert counts(lake) == stored(own)
+
+
 def test_who_finds_a_half_doubles_nothing_that_others_bring_in_the_meantime(own, lake, writer, tmp_path, monkeypatch):
     killed, other = (Store(tmp_path / name / "results.duckdb") for name in ("killed", "other"))
     fill(killed, "b0000001")
