@@ -88,6 +88,8 @@ LINES = (
     "flops tiny.onnx --json",
     "query SELECT\u00a01 --json",
     "store check --json",
+    "store sync lake --json",
+    "store compact lake --json",
     "run tiny.onnx --dry-run --json",
     "show 5ea4c0000001 --json",
     "bisect tiny.onnx --options fake.latency_us=1,2 --json",

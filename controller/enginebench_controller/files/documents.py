@@ -91,6 +91,8 @@ _TABLE = (
     DocumentKind("flops", 1, "files.flops:FlopsDocument", ("flops",)),
     DocumentKind("query", 1, "files.store_answers:QueryDocument", ("query",)),
     DocumentKind("store_check", 1, "files.store_answers:StoreCheckDocument", ("store check",)),
+    DocumentKind("store_sync", 1, "files.store_answers:StoreSyncDocument", ("store sync",)),
+    DocumentKind("store_compact", 1, "files.store_answers:StoreCompactDocument", ("store compact",)),
     DocumentKind("plugin_check", 1, "cli.forms:PluginCheckDocument", ("plugin check",)),
     DocumentKind("dry_run", 1, "cli.forms:DryRunDocument", ("run --dry-run",)),
     DocumentKind("resume", 1, "cli.forms:ResumeDocument", ("resume",)),

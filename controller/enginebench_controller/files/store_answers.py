@@ -2,6 +2,8 @@
 
 import csv
 import io
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ from enginebench_controller.files.csv_tables import cell
 from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import DocumentForm, Form
 from enginebench_controller.store.backups import StoreCheck
+from enginebench_controller.store.lake.upkeep import Compacted
+from enginebench_controller.store.lake.writing import Synced
 from enginebench_controller.store.sql_query import QueryResult
 
 
@@ -31,6 +35,16 @@ def check_document(path: Path, found: StoreCheck) -> Document:
         "tables": [{"name": name, "rows": rows} for name, rows in found.rows.items()],
         "problems": list(found.problems),
     }
+
+
+def sync_document(lake: str, found: Sequence[Synced], left_out: Collection[str]) -> Document:
+    """The document that `enginebench store sync --json` prints."""
+    return {**head("store_sync"), "lake": lake, "kinds": [asdict(one) for one in found], "left_out": sorted(left_out)}
+
+
+def compact_document(lake: str, found: Compacted) -> Document:
+    """The document that `enginebench store compact --json` prints."""
+    return {**head("store_compact"), "lake": lake, **asdict(found)}
 
 
 def query_csv(result: QueryResult) -> str:
@@ -75,3 +89,34 @@ class StoreCheckDocument(DocumentForm):
     path: str
     tables: tuple[TableForm, ...]
     problems: tuple[str, ...]
+
+
+class SyncedForm(Form):
+    """What came of benchmarks, or of profiles: ids that this one brought, how many were there already, and the ids of
+    those that have more here than there.
+    """
+
+    noun: str
+    new: tuple[str, ...]
+    known: int
+    behind: tuple[str, ...]
+
+
+class StoreSyncDocument(DocumentForm):
+    """What was brought into a lake; `left_out` are the benchmarks that are under way, or wait to be resumed."""
+
+    document = "store_sync"
+
+    lake: str
+    kinds: tuple[SyncedForm, ...]
+    left_out: tuple[str, ...]
+
+
+class StoreCompactDocument(DocumentForm):
+    """How many files of a lake were joined, into how many."""
+
+    document = "store_compact"
+
+    lake: str
+    joined: int
+    into: int

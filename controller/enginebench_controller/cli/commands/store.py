@@ -11,7 +11,13 @@ from rich.text import Text
 from enginebench_controller.cli.console import UNKNOWN, confirmed, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json, Stores
 from enginebench_controller.errors import ExitCode, InputError
-from enginebench_controller.files.store_answers import check_document, query_csv, query_document
+from enginebench_controller.files.store_answers import (
+    check_document,
+    compact_document,
+    query_csv,
+    query_document,
+    sync_document,
+)
 from enginebench_controller.home import default_home, home_to_read
 from enginebench_controller.store.lake.place import lake_at
 from enginebench_controller.store.lake.upkeep import GRACE_HOURS, compact
@@ -131,13 +137,16 @@ LakePlace = Annotated[str, typer.Argument(metavar="LAKE", help="A folder, or s3:
 
 
 @group.command("sync")
-def sync_(lake: LakePlace) -> None:
+def sync_(lake: LakePlace, json: Json = False) -> None:
     """Write what a lake lacks of these results, for others to read: Delta tables. Repeats change nothing."""
     from enginebench_controller.runs.undertaking import under_way  # noqa: PLC0415  # it brings gRPC
 
     home, place = default_home(), lake_at(lake)
     waiting = under_way(home.path)
     found = sync(home.store.path, place, waiting)
+    if json:
+        print_json(sync_document(place.url, found, waiting))
+        return
     remark(f"{place.url}: {'; '.join(map(_words, found))}")
     if waiting:
         remark(f"left out, as they are under way or wait for `enginebench resume`: {', '.join(sorted(waiting))}")
@@ -159,9 +168,14 @@ def compact_(
     nobody_else: Annotated[
         bool, typer.Option("--nobody-else", help="Nobody reads or writes the lake now: any grace will do.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Join the small files of a lake, and clear away replaced ones. Others may read and write meanwhile."""
-    found = compact(lake_at(lake), grace, nobody_else=nobody_else)
+    place = lake_at(lake)
+    found = compact(place, grace, nobody_else=nobody_else)
+    if json:
+        print_json(compact_document(place.url, found))
+        return
     remark(
         f"{found.joined:,} files were joined into {found.into:,}; what was replaced {grace} hours ago is cleared away"
     )
