@@ -41,6 +41,12 @@ OWN = "own"
 _VIEW = "lake_{}_"
 """How the name of a table of a lake begins, with its place among those that are read."""
 
+SHOWN_TABLES = (
+    "SELECT DISTINCT name FROM (SHOW TABLES) "  # noqa: S608  # the pattern is ours
+    f"WHERE NOT regexp_matches(name, '^{_VIEW.format('[0-9]+')}') ORDER BY name"
+)
+"""What `SHOW TABLES` shows of the own store: without what stands behind the views, and each once."""
+
 _LOOK_AFTER_S = 1.0
 _OPEN_ANEW_AFTER_S = 600.0
 """Long before a file that is not needed any more may be gone; see upkeep.py."""

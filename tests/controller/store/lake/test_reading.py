@@ -259,6 +259,13 @@ def test_sql_answers_from_a_lake(own, other):
     assert (theirs.columns, theirs.rows) == (mine.columns, mine.rows)
 
 
+@pytest.mark.parametrize("sql", ["SHOW TABLES", "show tables;"])
+def test_the_tables_of_a_lake_are_listed_as_those_of_the_own_store(own, synced, other, sql):
+    both = LakeStore(own.path, [synced.url, "own"])
+    assert other.query(sql).rows == both.query(sql).rows == own.query(sql).rows
+    assert other.query(sql).columns == own.query(sql).columns
+
+
 def test_who_waits_for_the_next_query_has_opened_the_lake_and_sees_what_has_come_since(own, synced, other):
     count, processes = "SELECT count(*) FROM benchmarks", Processes(spare=True)
     try:
