@@ -49,7 +49,7 @@ def check_health(address: str, limit_seconds: float, tls: Path | None = None) ->
         try:
             answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=limit_seconds)
         except grpc.RpcError as error:
-            raise UnhealthyError(_unanswered(address, error, tls)) from error
+            raise UnhealthyError(_unanswered(address, error, limit_seconds, tls)) from error
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
         raise UnhealthyError(f"the agent at {address} answers that it is not serving: look at its output")
 
@@ -71,12 +71,35 @@ def _read(path: Path) -> bytes:
         ) from error
 
 
-def _unanswered(address: str, error: grpc.RpcError, tls: Path | None) -> str:
-    reason = f"no agent answers at {address} ({error.code().name})"
-    start = "start `enginebench-agent serve`, or look at its output"
-    if tls is None:
-        return f"{reason}: {start}; one that wants certificates is asked with --tls DIR"
-    return f"{reason}, {error.details()}: {start}; its certificate has to name the host of that address"
+_REASONS = {
+    "hostname verification": "its certificate names another host",
+    "certificate_verify_failed": "its certificate is not from the authority whose files --tls names",
+    "wrong_version_number": "it speaks plain text: leave --tls out",
+    "errors resolving": "no machine is known by this name",
+    "dns resolution failed": "no machine is known by this name",
+    "name resolution": "no machine is known by this name",
+    "connection refused": "nothing listens on this port",
+}
+"""By what gRPC says while it connects, in lower case."""
+
+
+def _unanswered(address: str, error: grpc.RpcError, limit_seconds: float, tls: Path | None) -> str:
+    certificates = "" if tls else "; one that wants certificates is asked with --tls DIR"
+    return (
+        f"no agent answers at {address or repr(address)} ({_reason(error, limit_seconds)}): "
+        f"start `enginebench-agent serve`, or look at its output{certificates}"
+    )
+
+
+def _reason(error: grpc.RpcError, limit_seconds: float) -> str:
+    said = error.details() or ""
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return f"nothing within {limit_seconds:g} s"
+    if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        return "what listens there is no agent"
+    if error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+        return said or "it does not let you in"
+    return next((reason for part, reason in _REASONS.items() if part in said.lower()), "it cannot be reached")
 
 
 SYSTEM_DATA_DIR = Path("/var/lib/enginebench/agent")

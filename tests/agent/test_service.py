@@ -133,8 +133,24 @@ def test_health_exits_with_one_where_nobody_answers() -> None:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         done = run_command("health", address, "--timeout", "0.2")
     assert (done.returncode, done.stdout) == (1, "")
-    assert address in done.stderr
+    assert f"no agent answers at {address} (nothing within 0.2 s): " in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("127.0.0.1:1", "nothing listens on this port"),
+        ("no-such-host.invalid:50061", "no machine is known by this name"),
+        ("", "it cannot be reached"),
+    ],
+)
+def test_health_says_in_a_sentence_why_nobody_answers(address: str, reason: str) -> None:
+    done = run_command("health", address, "--timeout", "5")
+    assert done.returncode == 1
+    assert f"no agent answers at {address or repr(address)} ({reason}): start `enginebench-agent serve`" in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and "UN" not in done.stderr
 
 
 @pytest.mark.slow

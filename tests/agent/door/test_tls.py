@@ -109,6 +109,9 @@ def test_health_is_asked_with_a_certificate(
     assert (asked.returncode, asked.stdout, asked.stderr) == (0, "serving\n", "")
     plain = run_command("health", agent.address, "--timeout", "1")
     assert plain.returncode == 1 and "--tls" in plain.stderr
+    _, port = agent.address.rsplit(":", 1)
+    elsewhere = run_command("health", f"localhost:{port}", "--tls", str(probe))
+    assert elsewhere.returncode == 1 and "(its certificate names another host): " in elsewhere.stderr
     unready = run_command("health", agent.address, "--tls", str(tmp_path / "nowhere"))
     assert unready.returncode == 1 and "ca.crt" in unready.stderr and len(unready.stderr.splitlines()) == 1
 
