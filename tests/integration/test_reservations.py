@@ -111,6 +111,15 @@ def test_the_holder_or_an_admin_releases_it_and_that_is_recorded(
     ]
 
 
+def test_who_waits_already_is_not_told_to_wait(nuc: AgentProcess, person: Callable[..., Person]) -> None:
+    ann, bob = person("ann", nuc), person("bob", nuc)
+    ann.bench.cli("targets", "reserve", "nuc", "--for", "1h")
+    order = ("targets", "reserve", "nuc", "--for", "2h")
+    assert "; `--wait 10m` waits for so long" in bob.bench.cli(*order, expect=2).stderr
+    waited = bob.bench.cli(*order, "--wait", "1s", expect=2).stderr
+    assert "reserved by 'ann'" in waited and "--wait" not in waited
+
+
 def test_a_read_only_certificate_reserves_nothing(nuc: AgentProcess, person: Callable[..., Person]) -> None:
     refused = person("eve", nuc).bench.cli("targets", "reserve", "nuc", "--for", "1h", expect=2)
     assert "the certificate of 'eve' has the role read, and ReservationService/Reserve needs run" in refused.stderr
@@ -266,6 +275,7 @@ def test_an_agent_from_before_there_were_reservations_is_told_to_be_upgraded(
         (("nobody", "--for", "1h"), "there is no target 'nobody'"),
         (("local", "--for", "1h"), "there is nothing to reserve"),
         (("127.0.0.1:1", "--for", "soon"), "--for: 'soon' is not a duration"),
+        (("127.0.0.1:1", "--for", "0s"), "--for 0s is no time: say how long, such as 2h"),
         (("127.0.0.1:1", "--for", "1h", "--wait", "-1"), "--wait: '-1' is not a duration"),
     ],
 )

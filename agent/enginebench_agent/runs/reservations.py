@@ -164,8 +164,8 @@ class Reservations:
             before = self.current
             if before is not None and before.holder != name:
                 raise ReservedError(
-                    f"this target is reserved {self._words(before)}: wait for it (`--wait`), or ask the holder, or an "
-                    "admin, for `enginebench targets release`."
+                    f"this target is reserved {self._words(before)}: ask the holder, or an admin, for `enginebench "
+                    "targets release`, or do the same again later."
                 )
             replaced = None if before is None else self._told(before, yours=True)
             made = Reservation(name, reason, self._now_ns() + for_ns)

@@ -45,6 +45,9 @@ async def reserve(
         except ReservedError as error:
             seconds = min(random.uniform(*ASK_AGAIN_SECONDS), deadline - time.monotonic())  # noqa: S311  # no secret
             if seconds <= 0:
+                if not order.wait_ns:
+                    first, *others = str(error).splitlines()
+                    error.args = ("\n".join((f"{first.rstrip('.')}; `--wait 10m` waits for so long", *others)),)
                 raise
             if not is_told:
                 on_wait(str(error))

@@ -31,6 +31,8 @@ def reserve_targets(
     json: Json = False,
 ) -> None:
     """Have targets for your own runs alone, all of them or none. Again, it sets the time anew."""
+    if not _duration_ns("--for", for_):
+        raise InputError(f"--for {for_} is no time: say how long, such as 2h; `enginebench targets release` ends one")
     order = ReservationOrder(_duration_ns("--for", for_), _duration_ns("--wait", wait), reason)
     made = asyncio.run(reserve(default_home(), _meant(names), order, _told_of_waiting))
     if json:
