@@ -51,13 +51,17 @@ def _allowed(text: str) -> str:
 
 
 def gate_junit(result: GateResult, *, strict: bool) -> str:
-    """A test case a metric that may fail the gate, and one for the outputs."""
-    suite = ElementTree.Element("testsuite", {"name": _allowed_in_text(result.benchmark.name), "time": "0"})
+    """A test case a metric that may fail the gate, and one for the outputs.
+
+    Each metric is told by all process pairs, and so took what the gate took; what outputs took is not known.
+    """
+    seconds = f"{result.judged.pairs * (result.judged.pair_seconds or 0.0):.3f}"
+    suite = ElementTree.Element("testsuite", {"name": _allowed_in_text(result.benchmark.name), "time": seconds})
     counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
     for one in result.judged.deciding:
         sentence = f"{compared_words(result, one)}; {one.verdict.sentence}"
         outcome = GateOutcome.CANNOT_TELL if result.failures else one.verdict.outcome
-        _case(suite, counts, str(one.metric), _allowed_in_text(sentence), outcome, strict=strict)
+        _case(suite, counts, str(one.metric), _allowed_in_text(sentence), outcome, strict=strict, seconds=seconds)
     told = [*result.problems, *result.failures]
     _case(
         suite, counts, "outputs", _allowed_in_text("; ".join(told)), GateOutcome.WORSE if told else GateOutcome.PASSES
@@ -66,6 +70,7 @@ def gate_junit(result: GateResult, *, strict: bool) -> str:
         suite.set(name, str(count))
     root = ElementTree.Element("testsuites", {name: str(count) for name, count in counts.items()})
     root.set("name", "enginebench gate")
+    root.set("time", seconds)
     root.append(suite)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
@@ -79,8 +84,9 @@ def _case(
     outcome: GateOutcome,
     *,
     strict: bool = False,
+    seconds: str = "0",
 ) -> None:
-    case = ElementTree.SubElement(suite, "testcase", {"classname": "enginebench gate", "name": name, "time": "0"})
+    case = ElementTree.SubElement(suite, "testcase", {"classname": "enginebench gate", "name": name, "time": seconds})
     counts["tests"] += 1
     if outcome is GateOutcome.WORSE or (strict and outcome is GateOutcome.CANNOT_TELL):
         counts["failures"] += 1

@@ -41,6 +41,16 @@ def test_every_file_has_the_same_outcome(found, outcome, failures, skipped) -> N
     assert ElementTree.fromstring(gate_junit(found, strict=False)).get("skipped") == skipped
 
 
+def test_what_ci_shows_as_its_time_is_what_all_process_pairs_took() -> None:
+    found = result(pairs=20)
+    assert found.judged.pair_seconds is not None
+    root = ElementTree.fromstring(gate_junit(found, strict=False))
+    timed = [one for one in root.iter() if one.get("time") is not None and one.get("name") != "outputs"]
+    assert [one.tag for one in timed] == ["testsuites", "testsuite", "testcase"]
+    assert {one.attrib["time"] for one in timed} == {f"{20 * found.judged.pair_seconds:.3f}"}
+    assert float(timed[0].attrib["time"]) > 0
+
+
 def test_the_layers_that_explain_it_are_named_with_their_share() -> None:
     layers = GateExplanation(("p", "q"), (LayerShare("Conv_4", "Conv", 310_000, 0.62),), 500_000)
     found = result(1.05, explanation=layers)
