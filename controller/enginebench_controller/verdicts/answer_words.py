@@ -410,7 +410,10 @@ def _turns(fit: Sequence[Rival]) -> Iterator[str]:
         return
     together = next((name for name, count in groups.most_common() if name is not None and count > 1), None)
     alone = [one.name for one in fit if one.measurement.interleaving_group != together or together is None]
-    if len(alone) == len(fit):
+    targets = list(dict.fromkeys(one.measurement.target for one in fit))
+    if len(targets) > 1:
+        yield f"measured on different targets, {listed(targets)}: their machines may differ, too"
+    elif len(alone) == len(fit):
         why = ""
         if fit[0].measurement.configuration.load is Load.OPEN_LOOP:
             why = ": the arrivals of an open loop wait for nobody's turn"

@@ -39,6 +39,11 @@ class Subjects:
     measurements: tuple[Measurement, ...] = ()
     also: str = ""
 
+    @property
+    def all(self) -> tuple[Benchmark | Profile | Measurement, ...]:
+        """Whatever they are."""
+        return (*self.benchmarks, *self.profiles, *self.measurements)
+
 
 def find_subjects(store: Store, names: Sequence[str]) -> Subjects:
     """Find benchmarks, or profiles, or measurements by id, name or start of an id.

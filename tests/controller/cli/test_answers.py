@@ -198,6 +198,33 @@ def test_advice_on_a_terminal_has_no_backticks_and_pages_have(store, answer):
     assert "`enginebench " in answer("advise", "p0000009", "--json")[1]
 
 
+def _two_targets(store):
+    for identity, target in (("b0000001", "local"), ("b0000002", "nuc")):
+        store.add_benchmark(invented.benchmark(identity, f"on {target}"))
+        for number in (1, 2):
+            one = replace(invented.measured(f"{target}{number}", identity, engine=f"e{number}"), target=target)
+            store.add_measurement(one, invented.samples(one.id))
+
+
+@pytest.mark.parametrize("name", ["b0000001", "local1", "p0000001"])
+def test_what_is_compared_with_itself_is_told_to_be_a_self_test(answer, store, name):
+    _two_targets(store)
+    store.add_profile(invented_profiles.profile())
+    code, printed, remarks = answer("compare", name, name)
+    assert code == 0 and printed
+    assert remarks.count(f"note: {name} is compared with itself: a self-test, in which nothing can differ\n") == 1
+    assert "self-test" not in answer("compare", "local1", "nuc1")[2]
+
+
+def test_where_targets_differ_one_line_of_the_answer_says_so(answer, store):
+    _two_targets(store)
+    _, printed, _ = answer("compare", "local1", "nuc1")
+    assert printed.splitlines()[1] == "  measured on different targets, local and nuc: their machines may differ, too"
+    _, printed, _ = answer("compare", "b0000001", "b0000002")
+    assert printed.count("measured on different targets, local and nuc") == 2, "once an answer"
+    assert "one after the other" not in printed
+
+
 ODD_PLANS = (
     {"gate": 7},
     {"gate": {"budget": "soon"}, "members": {"base": "m1", "head": "m2", "control": "m3"}, "processes": "many"},

@@ -1,5 +1,6 @@
 """`enginebench compare`: benchmarks, measurements or profiles against the first of them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -275,6 +276,9 @@ def compare(
     subjects = find_subjects(home.store, names)
     if subjects.also:
         remark(f"note: {subjects.also}")
+    for id_, count in Counter(one.id for one in subjects.all).items():
+        if count > 1:
+            remark(f"note: {id_} is compared with itself: a self-test, in which nothing can differ")
     for one in subjects.benchmarks:
         if one.plan.get("gate"):
             remark(
