@@ -20,7 +20,7 @@ from enginebench_controller.cli.console import (
     print_table,
     remark,
 )
-from enginebench_controller.cli.options import ExportForm, Force, Json, Model, Output, Trust
+from enginebench_controller.cli.options import ExportForm, Force, Json, Model, Output, Stores, Trust
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.tables import instant
@@ -28,7 +28,7 @@ from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.profiles import import_profiles, profile_list_document, profiles_document
 from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Roofline, rooflines
-from enginebench_controller.home import default_home
+from enginebench_controller.home import default_home, home_to_read
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.plan.sparsity import parse_sparsities
 from enginebench_controller.records import Coverage, Layer, ModelWork, Peak, Profile, ProfileNode
@@ -309,9 +309,9 @@ def register(app: typer.Typer) -> None:
 
 
 @group.command("list")
-def list_(json: Json = False) -> None:
+def list_(json: Json = False, stores: Stores = None) -> None:
     """List the profiles, newest first."""
-    profiles = default_home().store.profiles()
+    profiles = home_to_read(stores or ()).store.profiles()
     if json:
         print_json(profile_list_document(profiles))
         return
@@ -326,9 +326,10 @@ def show(
     most: Annotated[int, typer.Option(min=0, help="How many layers to print, slowest first.")] = 20,
     by: Annotated[View | None, typer.Option(help="Only this of the two tables.")] = None,
     json: Json = False,
+    stores: Stores = None,
 ) -> None:
     """Show one profile: what it amounts to, the time by layer type, and the slowest layers."""
-    store = default_home().store
+    store = home_to_read(stores or ()).store
     found = store.profile(profile)
     peaks = store.peaks(found.target)
     if json:

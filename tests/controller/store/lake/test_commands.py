@@ -49,6 +49,8 @@ ASKED = {
     "query": ("query", "SELECT id, mean_ns FROM measurements ORDER BY id", "--csv"),
     "export": ("export", "b0000001"),
     "profile": ("export", "p0000001"),
+    "profiles": ("profiles", "list", "--json"),
+    "layers": ("profiles", "show", "p0000001", "--json"),
 }
 
 
