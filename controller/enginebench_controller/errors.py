@@ -112,7 +112,11 @@ class UnknownModelError(ModelError):
 
 
 class UnknownFormatError(ModelError):
-    """No engine that has been listed is known to read files of this ending."""
+    """No engine that has been listed is known to read files of this ending; `asked` is told once all were."""
+
+    def __init__(self, text: str, asked: str = "") -> None:
+        super().__init__(text)
+        self.asked = asked or text
 
 
 class PlanError(InputError):

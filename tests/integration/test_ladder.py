@@ -99,13 +99,17 @@ def test_every_rung_sees_the_same_images(bench: Bench, tmp_path: Path, shared_ag
     assert sets == {"photos"}
 
 
-def test_a_model_is_converted_from_the_command_line(bench: Bench, model: Path) -> None:
+def test_a_model_is_converted_from_the_command_line(bench: Bench, model: Path, tmp_path: Path) -> None:
     child = bench.json("models", "convert", model, "--to", "openvino-ir-fp16")
     assert (child["format"], child["derivation"]) == ("openvino_ir", "OpenVINO IR, FP16 weights")
     refused = bench.cli("models", "convert", model, "--to", "coreml", expect=2).stderr
     assert "cannot be converted to 'coreml'; there are openvino-ir-fp16, ncnn, tflite" in refused
     unread = bench.cli("models", "convert", model, "--to", "tflite", expect=2).stderr
-    assert "no engine that reads tflite has been listed" in unread
+    assert "no engine that was asked reads tflite: `enginebench-agent environment add litert --engine" in unread
+    assert "enginebench devices" not in unread, "they have been listed just now"
+    (tmp_path / "a.net").write_bytes(b"net")
+    unknown = bench.cli("models", "add", tmp_path / "a.net", expect=2).stderr
+    assert "no engine that was asked reads it" in unknown and "enginebench devices" not in unknown
 
 
 def test_what_cannot_be_is_refused_before_anything_runs(bench: Bench, model: Path, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
     ),
     UnknownFormatError: ErrorExplanation(
         "A file's name ends as no model's that is known: neither one of ours, nor one that a plugin reads.",
-        "Rename the file, or let `enginebench devices` list the engine that reads it.",
+        "Rename the file, or add the engine that reads it on the target: `enginebench-agent environment add`.",
     ),
     UnknownModelError: ErrorExplanation(
         "No model is meant by a name, a digest or a path, or several are.",

@@ -5,7 +5,7 @@ import contextlib
 import difflib
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from enginebench_controller import wire
@@ -98,7 +98,17 @@ async def once_listed(
         await in_thread(find, models)
     except UnknownFormatError:
         await list_engines(home, names, engines)
-        await in_thread(find, models)
+        with engines_asked():
+            await in_thread(find, models)
+
+
+@contextlib.contextmanager
+def engines_asked() -> Iterator[None]:
+    """What cannot be read now, when all engines have been asked, will not be if they are asked once more."""
+    try:
+        yield
+    except UnknownFormatError as error:
+        raise UnknownFormatError(error.asked) from None
 
 
 async def list_engines(home: Home, names: Sequence[str], engines: Collection[str] = ()) -> None:

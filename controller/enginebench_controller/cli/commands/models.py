@@ -27,7 +27,7 @@ from enginebench_controller.models.zoo import PREFIX, ZOO
 from enginebench_controller.plan.options import OPTIONS, fields_of
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import ModelVersion
-from enginebench_controller.targets.session import list_engines
+from enginebench_controller.targets.session import engines_asked, list_engines
 
 IR_FP16 = "openvino-ir-fp16"
 SEEDED_SAMPLES = 8
@@ -182,7 +182,8 @@ def _once_listed(home: Home, make: Callable[[], ModelVersion]) -> ModelVersion:
         return make()
     except UnknownFormatError:
         asyncio.run(list_engines(home, ()))
-        return make()
+        with engines_asked():
+            return make()
 
 
 def _checked(image: dict[str, Any] | None) -> ImageOptions:

@@ -34,11 +34,13 @@ _SAID_CHARS = 400
 class Converter:
     """A program that writes one format from ONNX.
 
-    `requirements` is what pip is given to install it, `command` the arguments of its environment's interpreter, run in
-    a folder with the model; `written` are the files that it leaves there, by the names that they get.
+    `engine` is ours that reads it, `requirements` what pip is given to install the program, `command` the arguments of
+    its environment's interpreter, run in a folder with the model; `written` are the files that it leaves there, by the
+    names that they get.
     """
 
     format: str
+    engine: str
     requirements: tuple[str, ...]
     command: Callable[[Path, Sequence[InputTensor]], list[str]]
     written: Mapping[str, str]
@@ -111,6 +113,7 @@ runpy.run_module("onnx2tf", run_name="__main__", alter_sys=True)
 CONVERTERS: Mapping[str, Converter] = {
     "ncnn": Converter(
         "ncnn",
+        "ncnn",
         ("--no-deps", "pnnx==20261020"),
         _pnnx,
         {"model.param": "model.param", "model.bin": "model.bin"},
@@ -118,6 +121,7 @@ CONVERTERS: Mapping[str, Converter] = {
     ),
     "tflite": Converter(
         "tflite",
+        "litert",
         ("onnx2tf==1.29.24",),
         _onnx2tf,
         {"written/model_float32.tflite": "model.tflite"},
@@ -144,9 +148,10 @@ def convert_to_foreign(
     if version.format != ModelFormat.ONNX:
         raise ModelError(f"{version.name} is {version.format}, and {converter.name} converts ONNX models")
     if form not in {one.name for one in library.own_formats()}:
+        add = f"`enginebench-agent environment add {converter.engine} --engine {converter.engine}`"
         raise UnknownFormatError(
-            f"no engine that reads {form} has been listed: `enginebench-agent environment add` one, and let "
-            "`enginebench devices` list it"
+            f"no engine that reads {form} has been listed: {add}, and let `enginebench devices` list it",
+            asked=f"no engine that was asked reads {form}: {add} brings one",
         )
     described = library.describe(version)
     inputs = bind(described, 1, shapes).inputs

@@ -86,9 +86,10 @@ def format_of(path: Path, own_formats: Iterable[FileFormat] = ()) -> ModelFormat
 
 def _unknown(path: Path, own_formats: Iterable[FileFormat]) -> UnknownFormatError:
     known = ", ".join(dict.fromkeys([*SUFFIXES, *(suffix for one in own_formats for suffix in one.suffixes)]))
+    told = f"{path} is no model that enginebench knows: its name must end in {known}"
     return UnknownFormatError(
-        f"{path} is no model that enginebench knows: its name must end in {known}; what plugins read besides is known "
-        "once `enginebench devices` has listed them"
+        f"{told}; what plugins read besides is known once `enginebench devices` has listed them",
+        asked=f"{told}; no engine that was asked reads it",
     )
 
 

@@ -77,7 +77,7 @@ def converter(packed: Path, *arguments: str) -> Converter:
     def command(model: Path, inputs: object) -> list[str]:
         return ["-m", "tonet", model.name, *arguments]
 
-    return Converter("net", ("--no-index", "--no-deps", str(packed)), command, {"written/out.net": "model.net"})
+    return Converter("net", "net", ("--no-index", "--no-deps", str(packed)), command, {"written/out.net": "model.net"})
 
 
 def test_it_is_installed_and_run_once_and_the_child_says_of_whom_it_is(
@@ -143,7 +143,7 @@ def test_what_it_says_and_what_it_does_not_leave_is_told(
 def test_one_that_cannot_be_installed_is_named_and_leaves_nothing(
     library: ModelLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing = Converter("net", ("--no-index", "no-such-converter==1"), lambda *_: [], {})
+    missing = Converter("net", "net", ("--no-index", "no-such-converter==1"), lambda *_: [], {})
     monkeypatch.setitem(foreign.CONVERTERS, "net", missing)  # type: ignore[arg-type]
     version = library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"))
     with pytest.raises(EnginebenchError, match=r"no-such-converter==1 cannot be installed .* needs none"):
