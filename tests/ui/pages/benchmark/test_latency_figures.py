@@ -35,9 +35,10 @@ def test_every_iteration_is_drawn_and_processes_are_told_apart(store):
 
     line, levels = figure.data
     (curve,) = curves.values()
-    kept = ~np.isnan(line.x.astype(float))
-    assert np.array_equal(line.x[kept], curve.iterations)
-    assert np.array_equal(line.y[kept], curve.latency_ns / 1e6)
+    x, y = np.array(line.x, float), np.array(line.y, float)
+    kept = ~np.isnan(x)
+    assert np.array_equal(x[kept], curve.iterations)
+    assert np.array_equal(y[kept], curve.latency_ns / 1e6)
     assert np.count_nonzero(~kept) == 2  # between three processes
     assert [one.text for one in figure.layout.annotations] == ["process 1", "process 2", "process 3"]
     assert levels.showlegend is False and levels.legendgroup == line.legendgroup
@@ -67,6 +68,12 @@ def test_disturbed_stretches_are_marked_and_those_that_touch_are_one(store):
     curves, look = drawn(store, measurement)
     figure = iterations_figure(curves, look, disturbed_stretches(measurement))
     assert next(shape for shape in figure.layout.shapes if shape.type == "rect").x0 == sizes[0]
+
+
+def test_a_browser_gets_lists_which_alone_it_does_not_take_for_another_chart_the_second_time(store):
+    curves, look = drawn(store, invented.measured("m1"))
+    for figure in (iterations_figure(curves, look), shares_figure(curves, look)):
+        assert "bdata" not in figure.to_json()
 
 
 def test_the_share_done_rises_to_all_of_them(store):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log10
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -172,20 +173,26 @@ def scaling_figure(
     if not known:
         return None
     first = next(iter(scalings.values()))
-    figure = go.Figure()
-    _add_references(figure, first if first.base is not None else next(iter(known.values())))
-    for key, scaling in scalings.items():
-        figure.add_trace(_points(scaling, looks[key], named=scaling is first))
     values = [point.value for one in known.values() for point in one.points if point.value]
     vertical = value_axis(UNITS[first.figure], values)
     ground = min(values) / _HEADROOM if "type" in vertical else 0.0
-    for key, scaling in scalings.items():
-        _add_gaps(figure, scaling, looks[key], ground)
-    sizes = sorted({point.size for one in scalings.values() for point in one.points})
-    _lay_out(figure, first, sizes)
     top = _top(known.values())
-    figure.update_yaxes(**vertical, range=[log10(ground), log10(top)] if ground else [0, top])
-    return figure.update_layout(showlegend=with_legend)
+    sizes = sorted({point.size for one in scalings.values() for point in one.points})
+    traces = [
+        *_references(first if first.base is not None else next(iter(known.values()))),
+        *(_points(scaling, looks[key], named=scaling is first) for key, scaling in scalings.items()),
+        *(gap for key, scaling in scalings.items() for gap in _gaps(scaling, looks[key], ground)),
+    ]
+    # In one go: each of Plotly's own updates of a layout takes as long as all of it.
+    layout = {
+        "xaxis": _sizes_axis(first, sizes),
+        "yaxis": {**vertical, "range": [log10(ground), log10(top)] if ground else [0, top]},
+        "height": HEIGHT_PX,
+        "margin": margins(30, legend_rows=3),
+        "legend": LEGEND,
+        "showlegend": with_legend,
+    }
+    return go.Figure(traces, layout)
 
 
 def _points(scaling: Scaling, look: LineLook, *, named: bool) -> go.Scatter:
@@ -223,30 +230,28 @@ def _percents(share: float | None) -> str:
     return "unknown" if share is None else f"{share:.0%}"
 
 
-def _add_gaps(figure: go.Figure, scaling: Scaling, look: LineLook, ground: float) -> None:
+def _gaps(scaling: Scaling, look: LineLook, ground: float) -> Iterator[go.Scatter]:
     """Mark the sizes that have no value, at the foot of the chart."""
     missing = [point.size for point in scaling.points if point.value is None]
     if missing:
-        figure.add_trace(
-            go.Scatter(
-                x=missing,
-                y=[ground] * len(missing),
-                name=f"{look.name}: no numbers",
-                mode="markers",
-                cliponaxis=False,
-                marker={"symbol": "x", "size": 11, "color": look.colour},
-                hovertemplate="%{x}: no numbers<extra>%{fullData.name}</extra>",
-            )
+        yield go.Scatter(
+            x=missing,
+            y=[ground] * len(missing),
+            name=f"{look.name}: no numbers",
+            mode="markers",
+            cliponaxis=False,
+            marker={"symbol": "x", "size": 11, "color": look.colour},
+            hovertemplate="%{x}: no numbers<extra>%{fullData.name}</extra>",
         )
 
 
-def _add_references(figure: go.Figure, scaling: Scaling) -> None:
+def _references(scaling: Scaling) -> Iterator[go.Scatter]:
     """The ideal line of the base, and for batches, whose ideal no machine reaches, that of no gain as well."""
     if scaling.base is None:
         return
-    figure.add_trace(_reference(scaling, ideal=True))
+    yield _reference(scaling, ideal=True)
     if scaling.axis is Axis.BATCH:
-        figure.add_trace(_reference(scaling, ideal=False))
+        yield _reference(scaling, ideal=False)
 
 
 def _reference(scaling: Scaling, *, ideal: bool) -> go.Scatter:
@@ -272,7 +277,6 @@ def _top(scalings: Iterable[Scaling]) -> float:
     return _HEADROOM * max(largest, min(max(ideal, highest), _MOST_BEYOND * largest))
 
 
-def _lay_out(figure: go.Figure, scaling: Scaling, sizes: Sequence[int]) -> None:
-    axis = {"type": "log", "tickvals": sizes, "ticktext": [str(size) for size in sizes], "title": scaling.axis.value}
-    figure.update_xaxes(axis)
-    figure.update_layout(height=HEIGHT_PX, margin=margins(30, legend_rows=3), legend=LEGEND)
+def _sizes_axis(scaling: Scaling, sizes: Sequence[int]) -> dict[str, Any]:
+    ticks = {"tickvals": sizes, "ticktext": [str(size) for size in sizes]}
+    return {"type": "log", **ticks, "title": scaling.axis.value}
