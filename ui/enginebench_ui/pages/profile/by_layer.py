@@ -13,13 +13,13 @@ from enginebench_controller.verdicts.pruning.prospects import Saving
 from enginebench_ui.pages.profile import netron
 from enginebench_ui.pages.profile.shapes.details import layer_details, part_size, sparsity_figure
 from enginebench_ui.pages.profile.shapes.layers import Dataset, LayerView, Scale
-from enginebench_ui.pages.profile.shapes.results import Drawing, largest_text, layer_figure, layer_rows
+from enginebench_ui.pages.profile.shapes.results import Drawing, LayerForms, largest_text, layer_figure
 from enginebench_ui.pages.profile.shapes.types import heading, type_figure, type_rows, type_views
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.charts import NEUTRAL
 from enginebench_ui.shared.choosing import follow_row, selected_row
 from enginebench_ui.shared.keys import show_steps
-from enginebench_ui.shared.showing import MOST_CARDS, chart, row_cards, table
+from enginebench_ui.shared.showing import chart, row_cards, table
 from enginebench_ui.shared.text import count_of, inert
 
 
@@ -32,7 +32,7 @@ class Viewed:
 
 @dataclass(frozen=True)
 class Shown:
-    """What both sections show: the figures to choose from, and the layers and savings for one of them.
+    """What both sections show: the figures to choose from, and the layers, their forms and savings for one of them.
 
     `savings` are None where nothing is known of pruning; `saving_basis` says what they are for.
     """
@@ -40,6 +40,7 @@ class Shown:
     key: str
     datasets: Mapping[str, Dataset]
     layers: Callable[[Dataset], tuple[LayerView, ...]]
+    forms: Callable[[Dataset], LayerForms]
     savings: Callable[[Dataset], Mapping[int, Saving] | None]
     saving_basis: Callable[[Dataset], str]
     viewed: Viewed
@@ -155,19 +156,21 @@ def _show_results(shown: Shown) -> None:
         drawing = Drawing(
             st.segmented_control("Draw as", list(Drawing), required=True, default=Drawing.LINE, key="draw", bind=BIND)
         )
-        layers = shown.layers(dataset)
+        forms = shown.forms(dataset)
+        layers = forms.layers
         chosen = _chosen(layers)
         positions = [layer.position for layer in layers]
         show_steps(shown.noun, positions, chosen.position if chosen else None, _choose_layer)
     st.caption("  \n".join(filter(None, (dataset.explained, inert(largest_text(layers, dataset))))))
-    figure = layer_figure(layers, dataset, scale, drawing, chosen.position if chosen else None, shown.colour)
+    position = chosen.position if chosen else None
+    figure = layer_figure(layers, dataset, scale, drawing, position, shown.colour, forms.hovers)
     if figure is None:
         st.info(f"{dataset.label} is not known of any {shown.noun}.")
     else:
         chart(figure, "layers", name="layer-results", alt=f"{dataset.label} of every {shown.noun}, by depth")
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        _show_table(shown, layers, dataset, chosen)
+        _show_table(shown, forms, dataset, chosen)
     with right:
         show_details(chosen, shown)
 
@@ -195,21 +198,21 @@ def _chosen(layers: Sequence[LayerView]) -> LayerView | None:
     return next((layer for layer in layers if str(layer.position) == wished), None)
 
 
-def _show_table(shown: Shown, layers: Sequence[LayerView], dataset: Dataset, chosen: LayerView | None) -> None:
+def _show_table(shown: Shown, forms: LayerForms, dataset: Dataset, chosen: LayerView | None) -> None:
     key = f"layers {shown.key} {dataset.label}"
-    positions = [layer.position for layer in layers]
+    positions = [layer.position for layer in forms.layers]
     st.dataframe(
-        list(layer_rows(layers, dataset)),
+        forms.frame,
         key=follow_row(key, positions.index(chosen.position) if chosen else None),
         hide_index=True,
         placeholder="–",
         column_config=_columns(dataset),
-        height=_TABLE_PX if len(layers) > _MOST_WITHOUT_SCROLLING else "content",
+        height=_TABLE_PX if len(positions) > _MOST_WITHOUT_SCROLLING else "content",
         on_select=partial(_layer_selected, key, positions),
         selection_mode=["single-row", "single-cell"],
         alt=f"{shown.noun}s in the order of execution: select one for its details",
     )
-    row_cards(layer_rows(layers[:MOST_CARDS], dataset), len(layers), key, columns=_columns(dataset))
+    row_cards(forms.cards, len(positions), key, columns=_columns(dataset))
 
 
 def _layer_selected(key: str, positions: Sequence[int]) -> None:

@@ -37,6 +37,7 @@ from enginebench_ui.pages.profile.shapes.prospects import (
     saving_basis,
     savings,
 )
+from enginebench_ui.pages.profile.shapes.results import layer_forms
 from enginebench_ui.pages.profile.shapes.roofline import calibration_command, roofline_view
 from enginebench_ui.pages.profile.shapes.summary import (
     FLOPS_KEY,
@@ -54,7 +55,7 @@ from enginebench_ui.pages.profile.shapes.summary import (
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.quantizing import show_quantize
-from enginebench_ui.shared.showing import chart, table
+from enginebench_ui.shared.showing import MOST_CARDS, chart, table
 from enginebench_ui.shared.text import STATUS_COLOURS, count_of, engine_text, inert, instant
 
 EXPORTS = {
@@ -298,15 +299,15 @@ def _show_sections(entry: ProfileEntry, profile: Profile, sweep: Sweep, shown: S
         PRUNING: lambda: show_pruning(profile, sweep, elsewhere(reading.profile_entries(), entry)),
         ADVICE: lambda: show_advice(profile, advice),
     }
-    _show_open(sections)
+    st.fragment(_show_open)(sections)
     show_circumstances(profile)
 
 
 def _show_open(sections: Mapping[str, Callable[[], None]]) -> None:
-    """Draw the section whose tab is open, and no other."""
+    """Draw the section whose tab is open, and no other; another tab draws nothing else anew."""
     for tab, draw in zip(st.tabs(list(sections), key="view", bind="query-params"), sections.values(), strict=True):
         if tab.open:
-            with tab:
+            with tab, reading.banner_on_error():
                 draw()
 
 
@@ -332,6 +333,7 @@ def _measured(profile: Profile, sweep: Sweep, pruned: Mapping[float, str]) -> Sh
         key=profile.id,
         datasets=measured_datasets(pruned),
         layers=lambda dataset: stored.layers(source(dataset)),
+        forms=lambda dataset: stored.forms(source(dataset), dataset),
         savings=lambda dataset: savings(source(dataset), sweep, nearest_step(sweep, dataset.sparsity)),
         saving_basis=lambda dataset: saving_basis(sweep, dataset.sparsity),
         viewed=Viewed(profile.model_digest),
@@ -352,12 +354,13 @@ def _show_theoretical(digest: str) -> None:
         key=model.digest,
         datasets=theoretical_datasets(),
         layers=lambda _dataset: views,
+        forms=lambda dataset: layer_forms(views, dataset, MOST_CARDS),
         savings=lambda _dataset: None,
         saving_basis=lambda _dataset: "",
         viewed=Viewed(model.digest),
         noun="node",
     )
-    _show_open({SUMMARIES: lambda: show_types(shown), RESULTS: lambda: show_results(shown)})
+    st.fragment(_show_open)({SUMMARIES: lambda: show_types(shown), RESULTS: lambda: show_results(shown)})
     show_facts(theory_facts(counted))
 
 

@@ -17,9 +17,11 @@ from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.layers.advisor import advise
 from enginebench_controller.verdicts.pruning.prospects import sweep_for
-from enginebench_ui.pages.profile.shapes.layers import LayerView, layer_views
+from enginebench_ui.pages.profile.shapes.layers import Dataset, LayerView, layer_views
 from enginebench_ui.pages.profile.shapes.prospects import Sweep, sweep_of
+from enginebench_ui.pages.profile.shapes.results import LayerForms, layer_forms
 from enginebench_ui.shared.reading import kept, known_models, place, profile_entries, store_at
+from enginebench_ui.shared.showing import MOST_CARDS
 
 QUICK_SWEEP_NODES = 4000
 """Nodes of all passes together that are read within about half a second."""
@@ -53,6 +55,12 @@ def layers(profile: Profile) -> tuple[LayerView, ...]:
     """Return the layers of a whole profile as views, under the roofs of its target."""
     found = peaks(profile.target)
     return _layers(place()[0], profile.id, _stamp(found), profile, found)
+
+
+def forms(profile: Profile, dataset: Dataset) -> LayerForms:
+    """Return a figure of these layers as what is shown of it."""
+    stamp = _stamp(peaks(profile.target))
+    return _forms(place()[0], profile.id, stamp, dataset.label, layers(profile), dataset)
 
 
 def passes(entry: ProfileEntry) -> tuple[ProfileEntry, ...]:
@@ -119,6 +127,18 @@ def _layers(
     path: str, profile_id: str, stamp: tuple[int, int], _profile: Profile, _found: Sequence[Peak]
 ) -> tuple[LayerView, ...]:
     return layer_views(_profile, _found)
+
+
+@kept(6)
+def _forms(
+    path: str,
+    profile_id: str,
+    stamp: tuple[int, int],
+    label: str,
+    _layers: tuple[LayerView, ...],
+    _dataset: Dataset,
+) -> LayerForms:
+    return layer_forms(_layers, _dataset, MOST_CARDS)
 
 
 @kept(12, "Asking the advisor …")

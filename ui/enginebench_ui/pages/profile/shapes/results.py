@@ -2,9 +2,11 @@
 
 import html
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import pandas as pd
 import plotly.graph_objects as go
 
 from enginebench_controller.records import LayerState
@@ -43,17 +45,19 @@ def layer_figure(
     drawing: Drawing,
     chosen: int | None = None,
     colour: str = NEUTRAL,
+    hovers: Sequence[str] | None = None,
 ) -> go.Figure | None:
     """Draw the figure of each layer by its depth, a gap where it is unknown; None when nothing is known.
 
-    `chosen` is the position of the layer that is marked, `colour` that of the engine.
+    `chosen` is the position of the layer that is marked, `colour` that of the engine, `hovers` what `hover_text` says
+    of each, where that is known already.
     """
     values = _scaled(layers, dataset, scale)
     if not any(value is not None for value in values):
         return None
-    hovers = [hover_text(layer, dataset) for layer in layers]
+    hovers = hovers or [hover_text(layer, dataset) for layer in layers]
     if len(layers) > MOST_MARKS:
-        figure = go.Figure(_outline(layers, values, hovers, drawing, colour))
+        figure = go.Figure([_outline(layers, values, hovers, drawing, colour)])
     elif drawing is Drawing.BARS:
         figure = go.Figure(list(_bars(layers, values, hovers, dataset)))
     else:
@@ -68,6 +72,26 @@ def layer_figure(
         barmode="overlay",
         hovermode="closest" if len(layers) <= MOST_MARKS else "x",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class LayerForms:
+    """A figure of layers in the forms that take as long to make as all else of an answer: a table, cards, and hovers.
+
+    `frame` has a row a layer, `cards` are the first of these rows, `hovers` what a chart says of each.
+    """
+
+    layers: tuple[LayerView, ...]
+    frame: pd.DataFrame
+    cards: tuple[Row, ...]
+    hovers: tuple[str, ...]
+
+
+def layer_forms(layers: tuple[LayerView, ...], dataset: Dataset, most_cards: int) -> LayerForms:
+    """Return all of them, with at most so many cards."""
+    rows = layer_rows(layers, dataset)
+    hovers = tuple(hover_text(layer, dataset) for layer in layers)
+    return LayerForms(layers, pd.DataFrame(list(rows)), rows[:most_cards], hovers)
 
 
 def layer_rows(layers: Sequence[LayerView], dataset: Dataset) -> tuple[Row, ...]:
@@ -186,18 +210,20 @@ def _line(layers: Sequence[LayerView], values: Sequence[float | None]) -> go.Sca
 
 def _outline(
     layers: Sequence[LayerView], values: Sequence[float | None], hovers: Sequence[str], drawing: Drawing, colour: str
-) -> go.Scatter:
+) -> Mapping[str, Any]:
+    """No trace yet: the figure makes one of it, and Plotly checks each of its values once instead of twice."""
     bars = {"line": {"color": colour, "width": 1, "shape": "hvh"}, "fill": "tozeroy"}
     told = zip(layers, values, hovers, strict=True)
     ran = [(layer.depth, value, hover) for layer, value, hover in told if layer.state not in _NEVER_RAN]
-    return go.Scatter(
-        x=[depth for depth, _, _ in ran],
-        y=[value for _, value, _ in ran],
-        mode="lines",
-        showlegend=False,
+    return {
+        "type": "scatter",
+        "x": [depth for depth, _, _ in ran],
+        "y": [value for _, value, _ in ran],
+        "mode": "lines",
+        "showlegend": False,
         **_with_hover([hover for _, _, hover in ran]),
         **(bars if drawing is Drawing.BARS else {"line": {"color": colour, "width": 1.2}}),
-    )
+    }
 
 
 def _bars(
