@@ -298,10 +298,10 @@ def _show_types(found: ComparedLayers, looks: Looks) -> None:
     excluded = set(address.repeated(address.EXCLUDED))
     left, right = st.columns([3, 2], gap="large")
     with left:
-        names = tuple(one.type for one in types)
+        names, rows = tuple(one.type for one in types), type_rows(types, excluded)
         key = f"types {hash((found.pair.first.id, found.pair.second.id, names))}"
         st.data_editor(
-            list(type_rows(types, excluded)),
+            list(rows),
             key=key,
             hide_index=True,
             placeholder="–",
@@ -311,7 +311,7 @@ def _show_types(found: ComparedLayers, looks: Looks) -> None:
             on_change=partial(_types_edited, key, names),
             alt="Layer types with their time in A and B",
         )
-        row_cards(type_rows(types, excluded), len(types), key, columns=_columns())
+        row_cards(rows, len(types), key, columns=_columns())
         st.caption(
             "Time: the sum of the layers' mean times in one inference, measured with counters on. A type that a side "
             "does not have is –, which is not 0. Click a heading to sort."

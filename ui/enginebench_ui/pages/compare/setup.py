@@ -168,18 +168,19 @@ def _show_table(one: ShownSide) -> None:
     ids = tuple(entry.id for entry in one.experiments)
     # Another set of rows is another widget: a place in one means nothing in the other.
     key = f"experiments {one.letter} {hash(ids)}"
+    rows, columns = experiment_rows(one), _columns(one, ids)
     st.dataframe(
-        list(experiment_rows(one)),
+        list(rows),
         key=choosing.follow_row(key, one.experiments.index(one.chosen) if one.chosen else None),
         hide_index=True,
         placeholder="–",
         height="content" if len(ids) <= 10 else 400,
-        column_config=_columns(one, ids),
+        column_config=columns,
         on_select=partial(_row_selected, one, ids, key),
         selection_mode=["single-row", "single-cell"],
         alt=f"Experiments of project {one.letter}: select a row to make it {one.letter}",
     )
-    row_cards(experiment_rows(one), len(ids), key, columns=_columns(one, ids))
+    row_cards(rows, len(ids), key, columns=columns)
     if one.chosen is not None:
         st.page_link(
             BENCHMARK,

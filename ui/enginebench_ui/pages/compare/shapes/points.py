@@ -2,8 +2,9 @@
 
 import html
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -239,6 +240,8 @@ _LEGEND = {"orientation": "h", "yanchor": "top", "y": -0.26, "x": 0}
 _ROOM = 1.12
 """The axes end this far beyond the outermost point, so that large marks are not cut."""
 
+DrawnTrace = Mapping[str, Any]
+
 _HOVER = "%{customdata}<br>%{x:,.4~r} ms, %{y:,.4~r} items/s<extra>%{fullData.name}</extra>"
 
 
@@ -269,61 +272,65 @@ def points_figure(sides: Sequence[ShownSide], threshold_ms: float | None, looks:
     drawn = [one for side in sides for one in side.drawn]
     if not drawn:
         return None
-    figure = go.Figure()
-    for side in sides:
-        _add_lines(figure, side, looks[side.letter])
-    for side in sides:
-        _add_marks(figure, side, looks[side.letter])
-    if threshold_ms:
-        figure.add_vline(
-            threshold_ms,
-            line={"color": SWEET_SPOT, "width": 1.5, "dash": "dot"},
-            annotation={"text": f"≤ {threshold_ms:,.10g} ms", "font": {"size": 12}, "yanchor": "bottom", "y": 1},
-        )
-    figure.update_xaxes(title="median latency (ms)", range=[0, _ROOM * max(_ms(one) for one in drawn)])
-    figure.update_yaxes(title="throughput (items/s)", range=[0, _ROOM * max(_rate(one) for one in drawn)])
-    return figure.update_layout(height=HEIGHT_PX, margin=_MARGINS, legend=_LEGEND, hovermode="closest")
+    # Plain dictionaries, handed over in one go: Plotly checks traces of its own a second time, and each of its updates
+    # takes as long as the whole of a layout.
+    traces = [trace for draw in (_lines, _marks) for side in sides for trace in draw(side, looks[side.letter])]
+    layout = {
+        "xaxis": {"title": "median latency (ms)", "range": [0, _ROOM * max(_ms(one) for one in drawn)]},
+        "yaxis": {"title": "throughput (items/s)", "range": [0, _ROOM * max(_rate(one) for one in drawn)]},
+        "height": HEIGHT_PX,
+        "margin": _MARGINS,
+        "legend": _LEGEND,
+        "hovermode": "closest",
+        **(_threshold(threshold_ms) if threshold_ms else {}),
+    }
+    return go.Figure(traces, layout)
 
 
-def _add_lines(figure: go.Figure, side: ShownSide, look: SideLook) -> None:
+def _threshold(ms: float) -> Mapping[str, Any]:
+    """A line from the ground to the top, and what it means above it."""
+    line = {"color": SWEET_SPOT, "width": 1.5, "dash": "dot"}
+    across = {"type": "line", "x0": ms, "x1": ms, "xref": "x", "y0": 0, "y1": 1, "yref": "y domain", "line": line}
+    place = {"x": ms, "xref": "x", "xanchor": "left", "y": 1, "yref": "y domain", "yanchor": "bottom"}
+    said = {"text": f"≤ {ms:,.10g} ms", "font": {"size": 12}, "showarrow": False, **place}
+    return {"shapes": [across], "annotations": [said]}
+
+
+def _lines(side: ShownSide, look: SideLook) -> Iterator[DrawnTrace]:
     found, colour = configurations(side.drawn), look.colour
     for place, one in enumerate(found):
-        figure.add_trace(
-            _trace(
-                one.inferences,
-                f"{side.letter}: inferences within a configuration",
-                mode="lines+markers",
-                line={"color": colour, "width": 1.5, "dash": look.dash},
-                marker={"symbol": "circle" if look.dash == "solid" else "circle-open", "size": 8, "color": colour},
-                legendgroup=f"{side.letter} inferences",
-                showlegend=not place,
-            )
+        yield _trace(
+            one.inferences,
+            f"{side.letter}: inferences within a configuration",
+            mode="lines+markers",
+            line={"color": colour, "width": 1.5, "dash": look.dash},
+            marker={"symbol": "circle" if look.dash == "solid" else "circle-open", "size": 8, "color": colour},
+            legendgroup=f"{side.letter} inferences",
+            showlegend=not place,
         )
     if found:
-        figure.add_trace(
-            _trace(
-                sorted((one.best for one in found), key=_ms),
-                f"{side.letter}: configurations, the best of each",
-                mode="lines+markers",
-                line={"color": colour, "width": 2, "dash": "dot"},
-                marker={"symbol": "square" if look.dash == "solid" else "square-open", "size": 11, "color": colour},
-            )
+        yield _trace(
+            sorted((one.best for one in found), key=_ms),
+            f"{side.letter}: configurations, the best of each",
+            mode="lines+markers",
+            line={"color": colour, "width": 2, "dash": "dot"},
+            marker={"symbol": "square" if look.dash == "solid" else "square-open", "size": 11, "color": colour},
         )
 
 
-def _add_marks(figure: go.Figure, side: ShownSide, look: SideLook) -> None:
-    """Draw A or B with its letter, and a ring around the sweet spot."""
+def _marks(side: ShownSide, look: SideLook) -> Iterator[DrawnTrace]:
+    """A or B with its letter, and a ring around the sweet spot."""
     is_spot = side.chosen is not None and side.spot is not None and side.chosen.id == side.spot.id
     if side.spot is not None and not is_spot:
-        figure.add_trace(_draw_mark(side, side.spot, f"sweet spot of {side.letter}", look, letter=False))
+        yield _draw_mark(side, side.spot, f"sweet spot of {side.letter}", look, letter=False)
     if side.chosen is not None and side.chosen in side.drawn:
         name = f"{side.letter}, its sweet spot" if is_spot else side.letter
-        figure.add_trace(_draw_mark(side, side.chosen, name, look, letter=True, is_spot=is_spot))
+        yield _draw_mark(side, side.chosen, name, look, letter=True, is_spot=is_spot)
 
 
 def _draw_mark(
     side: ShownSide, one: Experiment, name: str, look: SideLook, *, letter: bool, is_spot: bool = True
-) -> go.Scatter:
+) -> DrawnTrace:
     return _trace(
         [one],
         name,
@@ -340,16 +347,17 @@ def _draw_mark(
     )
 
 
-def _trace(shown: Sequence[Experiment], name: str, **style: object) -> go.Scatter:
-    return go.Scatter(
-        x=[_ms(one) for one in shown],
-        y=[_rate(one) for one in shown],
-        customdata=[html.escape(f"{point_text(one)}, {one.load}, {one.input_set}") for one in shown],
-        name=name,
-        hovertemplate=_HOVER,
-        cliponaxis=False,
+def _trace(shown: Sequence[Experiment], name: str, **style: object) -> DrawnTrace:
+    return {
+        "type": "scatter",
+        "x": [_ms(one) for one in shown],
+        "y": [_rate(one) for one in shown],
+        "customdata": [html.escape(f"{point_text(one)}, {one.load}, {one.input_set}") for one in shown],
+        "name": name,
+        "hovertemplate": _HOVER,
+        "cliponaxis": False,
         **style,
-    )
+    }
 
 
 def _ms(one: Experiment) -> float:

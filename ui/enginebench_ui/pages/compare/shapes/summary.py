@@ -65,22 +65,22 @@ def distribution_figure(types: Sequence[TypeRow], excluded: Collection[str], loo
     shown = [one for one in types if one.type not in excluded][:MOST_BARS]
     if not shown:
         return None
-    figure = go.Figure(
-        [
-            _type_bars("A", looks["A"], shown, [one.first for one in shown]),
-            _type_bars("B", looks["B"], shown, [one.second for one in shown]),
-        ]
-    )
+    bars = [
+        _type_bars("A", looks["A"], shown, [one.first for one in shown]),
+        _type_bars("B", looks["B"], shown, [one.second for one in shown]),
+    ]
     longest = max((side.share or 0.0 for one in shown for side in (one.first, one.second)), default=0.0)
-    figure.update_xaxes(title="share of the time of all layers", tickformat=".0%", range=[0, (longest or 1.0) * _ROOM])
-    figure.update_yaxes(autorange="reversed", type="category", ticksuffix=" ")
-    return figure.update_layout(
-        barmode="group",
-        bargap=0.3,
-        height=110 + _BAR_PX * len(shown),
-        margin=margins(40),
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
-    )
+    shares = {"title": "share of the time of all layers", "tickformat": ".0%", "range": [0, (longest or 1.0) * _ROOM]}
+    layout = {
+        "xaxis": shares,
+        "yaxis": {"autorange": "reversed", "type": "category", "ticksuffix": " "},
+        "barmode": "group",
+        "bargap": 0.3,
+        "height": 110 + _BAR_PX * len(shown),
+        "margin": margins(40),
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
+    }
+    return go.Figure(bars, layout)
 
 
 MOST_STEPS = 10
@@ -100,24 +100,27 @@ def waterfall_figure(types: Sequence[TypeRow]) -> go.Figure | None:
     rest = steps[MOST_STEPS:]
     shown = [*steps[:MOST_STEPS], *([(f"{len(rest)} other types", sum(step for _, step in rest))] if rest else [])]
     values = [first_ns, *(step for _, step in shown), second_ns]
-    figure = go.Figure(
-        go.Waterfall(
-            x=["A", *(_short(name) for name, _ in shown), "B"],
-            y=[value / 1e6 for value in values],
-            measure=["absolute", *["relative"] * len(shown), "total"],
-            text=[f"{value / 1e6:{'+' if 0 < place <= len(shown) else ''}.3f}" for place, value in enumerate(values)],
-            textposition="outside",
-            cliponaxis=False,
-            increasing={"marker": {"color": WORSE}},
-            decreasing={"marker": {"color": BETTER}},
-            totals={"marker": {"color": NEUTRAL}},
-            connector={"line": {"color": NOISE, "width": 1}},
-            hovertemplate="%{x}: %{text} ms<extra></extra>",
-        )
+    drawn = go.Waterfall(
+        x=["A", *(_short(name) for name, _ in shown), "B"],
+        y=[value / 1e6 for value in values],
+        measure=["absolute", *["relative"] * len(shown), "total"],
+        text=[f"{value / 1e6:{'+' if 0 < place <= len(shown) else ''}.3f}" for place, value in enumerate(values)],
+        textposition="outside",
+        cliponaxis=False,
+        increasing={"marker": {"color": WORSE}},
+        decreasing={"marker": {"color": BETTER}},
+        totals={"marker": {"color": NEUTRAL}},
+        connector={"line": {"color": NOISE, "width": 1}},
+        hovertemplate="%{x}: %{text} ms<extra></extra>",
     )
-    figure.update_xaxes(type="category")
-    figure.update_yaxes(title="Σ layers (ms)", rangemode="tozero")
-    return figure.update_layout(height=300, margin=margins(24), showlegend=False)
+    layout = {
+        "xaxis": {"type": "category"},
+        "yaxis": {"title": "Σ layers (ms)", "rangemode": "tozero"},
+        "height": 300,
+        "margin": margins(24),
+        "showlegend": False,
+    }
+    return go.Figure([drawn], layout)
 
 
 def hidden_sentence(types: Sequence[TypeRow], excluded: Collection[str]) -> str | None:
