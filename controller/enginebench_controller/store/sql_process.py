@@ -16,14 +16,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from decimal import Decimal
+from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.connection import reading
 from enginebench_controller.store.statements import STREAM
+
+if TYPE_CHECKING:
+    from enginebench_controller.store.lake.reading import Ahead
 
 
 class JsonValues:
@@ -54,6 +58,9 @@ class JsonValues:
         return text[: self._most_characters - 1] + "…"
 
 
+USUAL_MEMORY_BYTES = 1_500_000_000
+"""What a process may occupy unless its request says something else."""
+
 _READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 _NAMES = {duckdb.StatementType.MULTI: "more than one statement, as PIVOT is without IN"}
 _ROWS_AT_ONCE = 500
@@ -65,40 +72,46 @@ _SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
 def main() -> None:
     """Answer the one request; without one, whoever wanted to ask has gone.
 
-    Lakes that the command line names are opened meanwhile.
+    Lakes that the command line names are opened and shown meanwhile, confined as most requests will have it.
     """
-    _open_ahead(sys.argv[1:])
+    sys.meta_path.insert(0, _WithoutPandas())
+    ahead = _open_ahead(sys.argv[1:])
     if not (text := sys.stdin.read()):
         return
     request = json.loads(text)
     try:
-        _run(request)
+        _run(request, ahead)
     except InputError as error:
         _print({"error": str(error)})
     except StoreError as error:
         _print({"store_error": str(error)})
 
 
-def _open_ahead(reads: Sequence[str]) -> None:
+def _open_ahead(reads: Sequence[str]) -> "Ahead | None":
     """What is wrong with a lake is told who asks."""
     if not reads:
-        return
-    from enginebench_controller.store.lake.reading import open_all  # noqa: PLC0415  # seldom
+        return None
+    from enginebench_controller.store.lake.reading import OWN, Ahead, open_all  # noqa: PLC0415  # seldom
 
     with suppress(StoreError, InputError):
-        open_all(reads)
+        if OWN not in reads:
+            return Ahead(reads, _confined(USUAL_MEMORY_BYTES))
+        open_all(reads)  # without the own file, of which nothing is held while nobody asks
+    return None
 
 
-def _run(request: dict[str, Any]) -> None:
+class _WithoutPandas(MetaPathFinder):
+    """Arrow would load it for its datasets, which takes 0.2 s, and nothing here is a frame."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Say that pandas is not there."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname, name=fullname)
+
+
+def _run(request: dict[str, Any], ahead: "Ahead | None") -> None:
     limits = request["limits"]
-    confined = {
-        "memory_limit": f"{limits['memory_bytes'] // 2}B",
-        "temp_directory": "",
-        "threads": str(_THREADS),
-        # Names that are no table are not looked up among the variables of this program.
-        "python_enable_replacements": "false",
-    }
-    with _opened(request, confined) as connection:
+    with _opened(request, _confined(limits["memory_bytes"]), ahead) as connection:
         _confine(limits)
         with _words_of_duckdb():
             query = _only_statement(connection, request["sql"])
@@ -109,13 +122,25 @@ def _run(request: dict[str, Any]) -> None:
             _answer(connection, query, limits)
 
 
-def _opened(request: dict[str, Any], confined: Mapping[str, str]) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+def _confined(memory_bytes: int) -> Mapping[str, str]:
+    return {
+        "memory_limit": f"{memory_bytes // 2}B",
+        "temp_directory": "",
+        "threads": str(_THREADS),
+        # Names that are no table are not looked up among the variables of this program.
+        "python_enable_replacements": "false",
+    }
+
+
+def _opened(
+    request: dict[str, Any], confined: Mapping[str, str], ahead: "Ahead | None"
+) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
     path, timeout_s = Path(request["path"]), request["lock_timeout_s"]
     if not request["reads"]:
         return reading(path, timeout_s, confined)
     from enginebench_controller.store.lake.reading import reading_together  # noqa: PLC0415  # seldom
 
-    return reading_together(path, request["reads"], timeout_s, confined)
+    return reading_together(path, request["reads"], timeout_s, confined, ahead)
 
 
 def _confine(limits: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ A process, because DuckDB's own limits do not hold: `SELECT list_sum(range(10000
 spite of a memory limit and an interruption. A process can be refused memory, and killed; see sql_process.py.
 
 Such a process takes 0.2 seconds of processor time until it can read the first word of SQL, and over a lake 0.7. A page
-has to answer at once, so it keeps the next one waiting.
+has to answer at once, so it keeps the next one waiting, over a lake with all of its tables shown already.
 """
 
 import json
@@ -19,6 +19,7 @@ from typing import Any
 
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.connection import StoreFile
+from enginebench_controller.store.sql_process import USUAL_MEMORY_BYTES
 
 
 class Processes:
@@ -36,7 +37,7 @@ class Processes:
         return waiting if waiting is not None and waiting.poll() is None else _start()
 
     def prepare(self, reads: Sequence[str]) -> None:
-        """Have one wait, where one is to, with what will be read open already."""
+        """Have one wait, where one is to, with the lakes that will be read shown already."""
         with self._lock:
             if self._spare and (self._waiting is None or self._waiting.poll() is not None):
                 self._waiting = _start(reads)
@@ -81,7 +82,7 @@ class QueryLimits:
     rows: int = 10_000
     cell_characters: int = 20_000
     answer_bytes: int = 32_000_000
-    memory_bytes: int = 1_500_000_000
+    memory_bytes: int = USUAL_MEMORY_BYTES
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ DuckDB holds nothing of a lake. Its tables are Arrow datasets of one moment, beh
 columns of our own tables, so files elsewhere stay out of reach of any SQL; what is filtered by is pushed down to them.
 """
 
+import operator
 import re
 import threading
 import time
@@ -86,15 +87,42 @@ class LakeStore(Store):
         )
 
 
+class Ahead:
+    """Lakes shown already to whoever will ask one question later: to show them takes longer than most questions."""
+
+    def __init__(self, reads: Sequence[str], confined: Mapping[str, str]) -> None:
+        self._lakes = open_all(reads)
+        self._confined = dict(confined)
+        self._stack = ExitStack()
+        self._connection = self._stack.enter_context(in_memory(confined))
+        _show(self._connection, self._lakes, with_own=False)
+
+    def fitting(
+        self, lakes: Sequence[OpenLake], confined: Mapping[str, str] | None
+    ) -> duckdb.DuckDBPyConnection | None:
+        """Return the connection where these lakes are still what it shows, and it is confined like that."""
+        same = len(lakes) == len(self._lakes) and all(map(operator.is_, lakes, self._lakes))
+        return self._connection if same and self._confined == confined else None
+
+
 @contextmanager
 def reading_together(
-    path: Path, reads: Sequence[str], timeout_s: float, confined: Mapping[str, str] | None = None
+    path: Path,
+    reads: Sequence[str],
+    timeout_s: float,
+    confined: Mapping[str, str] | None = None,
+    ahead: Ahead | None = None,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open lakes for reading, and the file at `path` with them where `reads` says so. Raises like `reading`."""
     lakes = open_all(reads)
     with_own = OWN in reads
-    with reading(path, timeout_s, confined) if with_own else _without_rows(confined) as connection:
-        _show(connection, lakes, with_own=with_own)
+    shown = ahead.fitting(lakes, confined) if ahead is not None and not with_own else None
+    with ExitStack() as stack:
+        if shown is None:
+            opened_now = reading(path, timeout_s, confined) if with_own else _without_rows(confined)
+            shown = stack.enter_context(opened_now)
+            _show(shown, lakes, with_own=with_own)
+        connection = shown
         try:
             yield connection
         except duckdb.Error as error:

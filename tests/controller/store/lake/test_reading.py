@@ -13,7 +13,7 @@ from controller.plain import fields, series
 from controller.store.lake.conftest import fill
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.lake.place import PARTS, PROPERTY, check_whole, found
-from enginebench_controller.store.lake.reading import LakeStore, forget
+from enginebench_controller.store.lake.reading import Ahead, LakeStore, forget, open_all, reading_together
 from enginebench_controller.store.lake.tables import SCHEMA, TABLES
 from enginebench_controller.store.lake.upkeep import compact
 from enginebench_controller.store.lake.writing import sync
@@ -281,6 +281,21 @@ def test_who_waits_for_the_next_query_has_opened_the_lake_and_sees_what_has_come
         assert other.query(count, processes=processes).rows == ((3,),)
     finally:
         processes.take().communicate("")
+
+
+def test_lakes_shown_ahead_answer_as_long_as_nothing_has_come_since(own, synced, other):
+    confined = {"threads": "1"}
+    ahead = Ahead(other.reads, confined)
+    with reading_together(other.path, other.reads, 5, confined, ahead) as connection:
+        assert connection is ahead.fitting(open_all(other.reads), confined)
+        assert connection.execute("SELECT count(*) FROM benchmarks").fetchall() == [(2,)]
+    assert ahead.fitting(open_all(other.reads), {"threads": "2"}) is None
+
+    fill(own, "b0000003")
+    sync(own.path, synced)
+    time.sleep(1)  # a lake is looked at once a second
+    with reading_together(other.path, other.reads, 5, confined, ahead) as connection:
+        assert connection.execute("SELECT count(*) FROM benchmarks").fetchall() == [(3,)]
 
 
 def test_a_lake_that_cannot_be_opened_ahead_is_told_who_asks(other, tmp_path):
