@@ -285,8 +285,8 @@ def _iterations(curve: LatencyCurve, look: LineLook) -> go.Scatter:
     # drawn: of arrays Plotly takes every copy for other data, and draws the chart once more.
     gaps = np.searchsorted(curve.iterations, [start for start in curve.process_starts if start])
     return go.Scatter(
-        x=np.insert(curve.iterations.astype(np.object_), gaps, None).tolist(),
-        y=np.insert((curve.latency_ns / 1e6).astype(np.object_), gaps, None).tolist(),
+        x=_broken(curve.iterations.tolist(), gaps.tolist()),
+        y=_broken((curve.latency_ns / 1e6).tolist(), gaps.tolist()),
         name=look.name,
         legendgroup=look.name,
         mode="lines",
@@ -294,6 +294,12 @@ def _iterations(curve: LatencyCurve, look: LineLook) -> go.Scatter:
         connectgaps=False,
         hovertemplate="iteration %{x:.0f}: %{y:,.4~r} ms<extra>%{fullData.name}</extra>",
     )
+
+
+def _broken(values: list[float | None], gaps: Sequence[int]) -> list[float | None]:
+    for gap in reversed(gaps):
+        values.insert(gap, None)
+    return values
 
 
 def _levels(curve: LatencyCurve, look: LineLook) -> go.Scatter:
