@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 
 from enginebench_controller.records import Measurement
-from enginebench_controller.store.models import Contender
+from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.verdicts.layers.advisor import INT8_UNUSED
 from enginebench_ui.pages import NEW_BENCHMARK, NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.pages.compare import address, setup, stored
@@ -258,19 +258,43 @@ def _show_setup(contenders: tuple[Contender, ...], choice: ChosenProjects) -> No
     # What is folded is not drawn: the chart and the tables are most of the page.
     label = "What is compared: projects, points, threshold"
     place = st.expander(label, expanded=not is_chosen, key=setup.PLACE, on_change="rerun")
+    drawn: list[Points] = []
     with place:
         setup.show_projects(contenders, choice, looks)
-        wish = setup.ask_view()
-        sides = setup.read_sides(choice, wish)
-        if place.open:
-            setup.show_chart(sides, wish.threshold_ms, looks)
-            setup.show_experiments(sides, choice, looks)
+        sides = st.fragment(_show_points)(choice, looks, drawn, with_chart=bool(place.open))
+    drawn.append(_points_of(sides))
     with bar:
         show_verdict(sides, choice, looks)
     if not place.open:
         setup.show_missing(sides)
     show_doubts(sides)
     st.fragment(_show_analysis)(sides, choice, looks)
+
+
+Points = tuple[tuple[Experiment | None, str], ...]
+"""What the rest of the page knows of the sides: the point of each, and the one that is lost."""
+
+
+def _points_of(sides: tuple[ShownSide, ShownSide]) -> Points:
+    return tuple((one.chosen, one.lost) for one in sides)
+
+
+def _show_points(
+    choice: ChosenProjects, looks: Looks, drawn: Sequence[Points], *, with_chart: bool
+) -> tuple[ShownSide, ShownSide]:
+    """Draw what a threshold or a row changes, and the rest of the page only where A or B is another than it was drawn.
+
+    `drawn` is empty while the page is drawn.
+    """
+    with reading.banner_on_error():
+        wish = setup.ask_view()
+        sides = setup.read_sides(choice, wish)
+        if drawn and drawn[0] != _points_of(sides):
+            st.rerun()
+        if with_chart:
+            setup.show_chart(sides, wish.threshold_ms, looks)
+            setup.show_experiments(sides, choice, looks)
+    return sides
 
 
 def _show_analysis(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects, looks: Looks) -> None:
