@@ -4,7 +4,7 @@ A process, because DuckDB's own limits do not hold: `SELECT list_sum(range(10000
 spite of a memory limit and an interruption. A process can be refused memory, and killed; see sql_process.py.
 
 Such a process takes 0.2 seconds of processor time until it can read the first word of SQL, and over a lake 0.7. A page
-has to answer at once, so it keeps the next one waiting, over a lake with all of its tables shown already.
+has to answer at once, so it keeps the next ones waiting, over a lake with all of its tables shown already.
 """
 
 import json
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,29 +23,34 @@ from enginebench_controller.store.sql_process import USUAL_MEMORY_BYTES
 
 
 class Processes:
-    """Starts a process for each query. With `spare` another one waits for the next, and ends when this program does."""
+    """Starts a process for each query. So many `spares` wait for the next ones, and end when this program does."""
 
-    def __init__(self, *, spare: bool) -> None:
-        self._spare = spare
-        self._waiting: subprocess.Popen[str] | None = None
+    def __init__(self, *, spares: int) -> None:
+        self._spares = spares
+        self._waiting: list[subprocess.Popen[str]] = []
         self._lock = threading.Lock()
 
     def take(self) -> subprocess.Popen[str]:
-        """The one that waits, else a new one. It is the caller's from here on."""
+        """The one that has waited longest, else a new one. It is the caller's from here on."""
         with self._lock:
-            waiting, self._waiting = self._waiting, None
-        return waiting if waiting is not None and waiting.poll() is None else _start()
+            self._waiting = _living(self._waiting)
+            return self._waiting.pop(0) if self._waiting else _start()
 
     def prepare(self, reads: Sequence[str]) -> None:
-        """Have one wait, where one is to, with the lakes that will be read shown already."""
+        """Have some wait, where some are to, with the lakes that will be read shown already."""
         with self._lock:
-            if self._spare and (self._waiting is None or self._waiting.poll() is not None):
-                self._waiting = _start(reads)
+            self._waiting = _living(self._waiting)
+            while len(self._waiting) < self._spares:
+                self._waiting.append(_start(reads))
 
 
-ON_DEMAND = Processes(spare=False)
-READY = Processes(spare=True)
-"""For programs that live long."""
+ON_DEMAND = Processes(spares=0)
+READY = Processes(spares=2)
+"""For programs that live long. Over a lake a process is not ready for a second, in which one may ask again."""
+
+
+def _living(processes: Iterable[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
+    return [one for one in processes if one.poll() is None]
 
 
 # What reads lakes would reserve a gigabyte of the memory that a query may have, and a stack for each core.

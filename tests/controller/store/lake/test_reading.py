@@ -267,7 +267,7 @@ def test_the_tables_of_a_lake_are_listed_as_those_of_the_own_store(own, synced, 
 
 
 def test_who_waits_for_the_next_query_has_opened_the_lake_and_sees_what_has_come_since(own, synced, other):
-    count, processes = "SELECT count(*) FROM benchmarks", Processes(spare=True)
+    count, processes = "SELECT count(*) FROM benchmarks", Processes(spares=1)
     try:
         assert other.query(count, processes=processes).rows == ((2,),)
         waiting = processes.take()
@@ -299,7 +299,7 @@ def test_lakes_shown_ahead_answer_as_long_as_nothing_has_come_since(own, synced,
 
 
 def test_a_lake_that_cannot_be_opened_ahead_is_told_who_asks(other, tmp_path):
-    processes = Processes(spare=True)
+    processes = Processes(spares=1)
     try:
         processes.prepare([str(tmp_path / "nothing")])
         assert other.query("SELECT count(*) FROM benchmarks", processes=processes).rows == ((2,),)
