@@ -157,7 +157,7 @@ def test_scaling_shows_three_charts_a_table_and_the_gap_in_words(grid, view, siz
     fixed_value = {"cores": {"batch": "4"}, "batches": {"cores": "2"}}[view]
     app = opened(BENCHMARK, id="b0000001", view=view, **fixed_value)
 
-    assert len(app.get("plotly_chart")) == 3 + 1
+    assert len(app.get("plotly_chart")) == 3, "that of the throughput is drawn once it is opened"
     assert texts(app.subheader)[:3] == ["ms/item", "ms/batch", "items/s"]
     table = app.dataframe[0].value
     assert list(table["Cores" if view == "cores" else "Batch"]) == sizes

@@ -25,7 +25,7 @@ from enginebench_ui.pages import BENCHMARK, BENCHMARKS, NEW_BENCHMARK
 from enginebench_ui.pages.benchmark import stored as kept
 from enginebench_ui.pages.benchmark.across import show_across
 from enginebench_ui.pages.benchmark.controls import choose_cell, choose_lines
-from enginebench_ui.pages.benchmark.shapes.measurements import FailureView, throughput_figure
+from enginebench_ui.pages.benchmark.shapes.measurements import FailureView, throughput_figure, timed
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark
 from enginebench_ui.pages.benchmark.views import show_baseline, show_scaling, show_trend
 from enginebench_ui.shared import reading
@@ -214,9 +214,13 @@ def show_overview(benchmark: WholeBenchmark) -> None:
     st.header("All measurements", anchor=False)
     table(benchmark.rows, "measurements", columns=COLUMNS)
     st.caption("Precision and threads are what really ran: stated by the engine, observed, or assumed.")
+    # Each drawn once it is opened: with hundreds of rows and their cards they hold up every answer of the page.
     if benchmark.processes:
-        with st.expander("Every process, and what the machine was doing meanwhile", icon=":material/memory:"):
-            table(benchmark.processes, "processes", columns=COLUMNS)
+        label = "Every process, and what the machine was doing meanwhile"
+        processes = st.expander(label, icon=":material/memory:", key="every process", on_change="rerun")
+        if processes.open:
+            with processes:
+                table(benchmark.processes, "processes", columns=COLUMNS)
     _show_throughput(benchmark)
     for snapshot in benchmark.bundle.snapshots:
         label = f"Target {inert(snapshot.target)}, as it was when this was measured"
@@ -235,12 +239,14 @@ def show_all(benchmark: WholeBenchmark) -> None:
 
 
 def _show_throughput(benchmark: WholeBenchmark) -> None:
-    figure = throughput_figure(benchmark.measurements, reading.engine_looks())
-    if figure is None:
+    if not timed(benchmark.measurements):
         return
-    with st.expander("Throughput of everything, by batch", icon=":material/bar_chart:"):
-        st.caption("Items per second of the whole steady state. More is better.")
-        chart(figure, "throughput", alt="Items per second by batch")
+    label = "Throughput of everything, by batch"
+    expander = st.expander(label, icon=":material/bar_chart:", key="throughput of everything", on_change="rerun")
+    if expander.open and (figure := throughput_figure(benchmark.measurements, reading.engine_looks())) is not None:
+        with expander:
+            st.caption("Items per second of the whole steady state. More is better.")
+            chart(figure, "throughput", alt="Items per second by batch")
 
 
 GATE_ICONS = {
@@ -306,7 +312,7 @@ def show() -> None:
             show_answers(kept.answers(benchmark))
     show_doubts(benchmark)
     st.fragment(show_views)(benchmark)
-    show_overview(benchmark)
+    st.fragment(show_overview)(benchmark)
 
 
 def show_views(benchmark: WholeBenchmark) -> None:
