@@ -10,7 +10,7 @@ from pathlib import Path
 from enginebench_agent.machine.bystanders import Quiet, Watch
 from enginebench_agent.machine.cgroup import oom_kills
 from enginebench_agent.runs import endings
-from enginebench_agent.runs.block_clock import BlockClock, busy_ns
+from enginebench_agent.runs.block_clock import BlockClock, busy_ns, waited_ns
 from enginebench_agent.runs.child import Child, ChildExit, ChildStartError, spawned
 from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits, ResidentSet
 from enginebench_agent.runs.resting import OwnTime
@@ -136,7 +136,7 @@ class Attempt:
                 with contextlib.suppress(TruncatedError):  # its end is judged below
                     self._clock.wait()
                     async for message in child.messages():
-                        self._clock.hear(message)
+                        self._clock.hear(message, waited_ns(str(child.pid)))
                         await self._hear(message, child, resident)
                         self._clock.wait()
                         if self._result is not None:

@@ -7,7 +7,7 @@ are the kernel's monotonic one, so whatever they differ by is the time that mess
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time_ns
 
@@ -32,12 +32,16 @@ STANDSTILL_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class _Reading:
-    """The end of a block by both clocks: as the child tells, and when its message came, at the earliest and latest."""
+    """The end of a block by both clocks: as the child tells, and when its message came, at the earliest and latest.
+
+    `held_up_ns` is how long the child may have wanted to send it, and waited for a processor.
+    """
 
     told_ns: int
     earliest_ns: int
     latest_ns: int
     blocks_ns: int
+    held_up_ns: int
 
 
 class BlockClock:
@@ -46,8 +50,10 @@ class BlockClock:
     def __init__(self) -> None:
         self._readings: list[_Reading] = []
         self._blocks_ns = 0
-        self._start: tuple[int, int, int] | None = None  # of a phase: when sent by the child's clock; earliest, latest
-        self._first_start: tuple[int, int, int] | None = None
+        self._start: tuple[int, _Reading] | None = None  # of a phase: when sent by the child's clock, and as a begin
+        self._first_start: tuple[int, _Reading] | None = None
+        self._child_waited_ns = (0, 0)  # in all, when the last two messages came
+        self._held_up_ns = 0
         self._first_end_ns = 0  # told, on the scale that begins with the steady state
         self._first_block_end_ns = 0  # told, on the scale that begins with the first block
         self._delay_ns = FEWEST_DELAY_NS
@@ -68,9 +74,16 @@ class BlockClock:
         self._behind_ns += self._waiting_ns - self._now_ns
         self._delay_ns = max(self._delay_ns, self._behind_ns)
 
-    def hear(self, message: WorkerMessage) -> None:
-        """Note when a message came; by so much as the agent worked or wanted to meanwhile, it may have been late."""
+    def hear(self, message: WorkerMessage, child_waited_ns: int = 0) -> None:
+        """Note when a message came; by so much as the agent worked or wanted to meanwhile, it may have been late.
+
+        So it may by what the child has waited for a processor, `child_waited_ns` in all, since the message before the
+        last one: it was heard some time after it was sent, and the child may have waited to send this one by then.
+        """
         self._now_ns = time.perf_counter_ns()
+        before_last_ns, last_ns = self._child_waited_ns
+        self._held_up_ns = max(0, child_waited_ns - before_last_ns)
+        self._child_waited_ns = (last_ns, child_waited_ns)
         self._delay_ns = max(self._delay_ns, busy_ns() - self._busy_before_ns)
         waited_ns = self._now_ns - self._waiting_ns
         if waited_ns >= READY_NS:
@@ -79,7 +92,7 @@ class BlockClock:
         else:  # it was there, and to be told so took as long
             self._behind_ns += waited_ns
         if message.HasField("phase"):
-            self._start = (message.sent_ns, self._earliest_ns, self._now_ns) if message.sent_ns else None
+            self._start = (message.sent_ns, self._reading(0)) if message.sent_ns else None
             self._first_start = self._first_start or self._start
         elif message.part.HasField("result") and not self._readings and self._first_start is not None:
             # A profile or a calibration has no blocks: all of it, from its first phase on, is taken for one.
@@ -125,15 +138,18 @@ class BlockClock:
             self._first_end_ns = self._begin(sent_ns)
         self._blocks_ns += duration_ns
         told_ns = self._first_end_ns + end_ns - self._first_block_end_ns
-        self._readings.append(_Reading(told_ns, self._earliest_ns, self._now_ns, self._blocks_ns))
+        self._readings.append(self._reading(told_ns))
+
+    def _reading(self, told_ns: int) -> _Reading:
+        return _Reading(told_ns, self._earliest_ns, self._now_ns, self._blocks_ns, self._held_up_ns)
 
     def _begin(self, sent_ns: int) -> int:
         """Take the begin of the steady state as a reading too; returns the end of the first block on its scale."""
         self._blocks_ns = 0
         if self._start is None:
             return 0
-        start_ns, earliest_ns, latest_ns = self._start
-        self._readings.append(_Reading(0, earliest_ns, latest_ns, 0))
+        start_ns, begin = self._start
+        self._readings.append(replace(begin, blocks_ns=0))
         return sent_ns - start_ns
 
 
@@ -142,11 +158,18 @@ def busy_ns() -> int:
 
     Whoever waits for a message meanwhile hears of it at most so much later than it came.
     """
+    return process_time_ns() + waited_ns(f"self/task/{threading.get_native_id()}")
+
+
+def waited_ns(task: str) -> int:
+    """How long a task, by its folder in /proc, has waited for a processor so far; 0 where the kernel does not count it.
+
+    Of a process it is the first thread.
+    """
     try:
-        text = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text()
-        return process_time_ns() + int(text.split()[1])
-    except (OSError, IndexError, ValueError):  # a kernel that does not count it
-        return process_time_ns()
+        return int(Path(f"/proc/{task}/schedstat").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def _known(readings: Sequence[_Reading]) -> Sequence[_Reading]:
@@ -155,7 +178,7 @@ def _known(readings: Sequence[_Reading]) -> Sequence[_Reading]:
 
 
 def _earliest_offset_ns(reading: _Reading) -> int:
-    return reading.earliest_ns - reading.told_ns
+    return reading.earliest_ns - reading.held_up_ns - reading.told_ns
 
 
 def _latest_offset_ns(reading: _Reading) -> int:
