@@ -199,5 +199,6 @@ def test_bad_input_gets_a_sentence_before_anything_is_measured(
     words = [str(wheels) if one == "W" else one for one in arguments]
     done = here.cli("bisect", model, *words, expect=2)
     assert sentence.replace("WHEELS", str(wheels)) in done.stderr
+    assert "it goes on with" not in done.stderr
     assert Home(here.home).store.searches() == ()
     assert Home(here.home).store.benchmarks() == ()

@@ -72,7 +72,6 @@ def bisect(home: Home, order: BisectOrder, watcher: BisectWatcher) -> Search:
     with held(home, search.id):
         home.store.add_search(search)
         watcher.set_out(search)
-        watcher.said(f"bisect {search.id}; interrupted, it goes on with `enginebench resume {search.id}`")
         try:
             asyncio.run(_Bisect(home, search, order, watcher).carry_out())
         except EnginebenchError:
@@ -128,6 +127,9 @@ class _Bisect:
         targets = tuple(self._order.fields.get("targets") or ())
         async with open_session(self._home, targets, trusted_models=trusted) as self._session:
             self._check_values()
+            if not self._home.store.steps_of(self._search.id):
+                name = self._search.id
+                self._watcher.said(f"bisect {name}; interrupted, it goes on with `enginebench resume {name}`")
             while not isinstance((done := await in_thread(self._replay)).following, Decided):
                 await self._ask(done.following, done)
             if (result := self._unexplained(done)) is not None:
