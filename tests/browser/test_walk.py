@@ -132,6 +132,10 @@ def test_a_selected_row_is_the_point_and_its_mark_takes_it_off_the_chart(page, r
     table = grid(page, "Experiments of project A")
     other = next(place for place, one in enumerate(rows(table)) if not one["Point"].startswith("A"))
     tick(page, table, other)
+    for _ in range(50):  # first the table hears of it, then the page
+        if rows(grid(page, "Experiments of project A"))[other]["Point"].startswith("A"):
+            break
+        page.wait_for_timeout(100)
     assert rows(grid(page, "Experiments of project A"))[other]["Point"].startswith("A")
     assert "ea=" in page.url
 

@@ -101,17 +101,21 @@ def test_a_benchmark_shows_its_measurements_and_charts(store):
     app = opened(BENCHMARK, id="b0000001")
 
     assert texts(app.title) == ["invented"]
-    *_, table, processes = app.dataframe
+    *_, table = app.dataframe
     assert list(table.value["Engine"]) == ["fake", "fake", "fake-slow"]
     assert "never became steady" in table.value["Remarks"][0]
-    assert list(processes.value["Process"]) == [1, 2, 3] * 3
     assert table.value["Precision"][2] == "bf16 (engine)"
     assert (
         "Not a comparison of equals" in texts(app.warning)[0] and "effective precision differs" in texts(app.warning)[0]
     )
-    assert len(app.get("plotly_chart")) == 3
+    assert len(app.get("plotly_chart")) == 2
     assert ["1", "4"] in [box.options for box in app.selectbox]
     assert any("Re-run of b0000000" in link.label for link in app.get("page_link"))
+
+    app.session_state["every process"] = app.session_state["throughput of everything"] = True
+    app.run()
+    assert list(app.dataframe[-1].value["Process"]) == [1, 2, 3] * 3
+    assert len(app.get("plotly_chart")) == 3
 
 
 def test_new_measurements_appear_without_a_restart(store):
@@ -130,7 +134,7 @@ def test_measurements_without_samples_are_shown_without_their_distribution(store
 
     app = opened(BENCHMARK, id="b0000001")
 
-    assert len(app.get("plotly_chart")) == 1
+    assert not app.get("plotly_chart")
     assert "No raw samples were kept for this cell." in texts(app.info)
 
 

@@ -125,8 +125,9 @@ class BlockClock:
         count = max(len(self._readings) // 4, min(FEWEST_COMPARED, len(self._readings) // 2))
         early, late = self._readings[:count], self._readings[-count:]
         first, last = min(early, key=_latest_offset_ns), min(_known(late), key=_earliest_offset_ns)
-        slow_ns = _earliest_offset_ns(last) - _latest_offset_ns(first)
-        fast_ns = min(map(_earliest_offset_ns, _known(early))) - min(map(_latest_offset_ns, late))
+        begin = min(_known(early), key=_earliest_offset_ns)
+        slow_ns = _earliest_offset_ns(last) - last.held_up_ns - _latest_offset_ns(first)
+        fast_ns = _earliest_offset_ns(begin) - begin.held_up_ns - min(map(_latest_offset_ns, late))
         told_ns = last.blocks_ns - first.blocks_ns
         if max(slow_ns, fast_ns) <= TOLERATED_SHARE * told_ns + self._delay_ns:
             return None
@@ -178,7 +179,7 @@ def _known(readings: Sequence[_Reading]) -> Sequence[_Reading]:
 
 
 def _earliest_offset_ns(reading: _Reading) -> int:
-    return reading.earliest_ns - reading.held_up_ns - reading.told_ns
+    return reading.earliest_ns - reading.told_ns
 
 
 def _latest_offset_ns(reading: _Reading) -> int:
