@@ -95,9 +95,12 @@ class BlockClock:
             self._start = (message.sent_ns, self._reading(0)) if message.sent_ns else None
             self._first_start = self._first_start or self._start
         elif message.part.HasField("result") and not self._readings and self._first_start is not None:
-            # A profile or a calibration has no blocks: all of it, from its first phase on, is taken for one.
-            self._start = self._first_start
-            self._end_block(message.sent_ns, 0, message.sent_ns - self._start[0])
+            # A profile or a calibration has no blocks: all of it, from its first phase on, is taken for one, and what
+            # the child has waited in all that time says nothing of its last message.
+            start_ns, begin = self._first_start
+            self._start = start_ns, replace(begin, held_up_ns=0)
+            self._held_up_ns = 0
+            self._end_block(message.sent_ns, 0, message.sent_ns - start_ns)
         elif message.part.HasField("block"):
             block = message.part.block
             self._end_block(message.sent_ns, block.begin_ns + block.duration_ns, block.duration_ns)
