@@ -35,7 +35,12 @@ _CONFIG = {
 }
 _READING = _CONFIG | {"lock_configuration": "true"}
 # Each thread, and each group of rows that waits to be written, costs some 5 MB of memory while samples stream in.
-_WRITING = _CONFIG | {"threads": "1", "write_buffer_row_group_count": "1"}
+# Smaller blocks than DuckDB's 256 KiB, for some 250 columns of which a transaction fills little: 14 MB instead of 20
+# in a transaction of 64 results. And smaller groups of rows than 122,880, because DuckDB joins what many transactions
+# left, a whole group in memory at once: 19 MB at most instead of 49 after 6,000 results. Reading is as fast as before.
+_WRITING = _CONFIG | {"threads": "1", "write_buffer_row_group_count": "1", "default_block_size": "65536"}
+_ROWS_A_GROUP = 24_576
+_ATTACHED = "results"
 _RETRY_S = 0.1
 _CANNOT_WRITE = {EROFS, EACCES, EPERM}
 
@@ -251,8 +256,22 @@ def _connect(
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return duckdb.connect(path, read_only=read_only, config=config)
+            return duckdb.connect(path, read_only=True, config=config) if read_only else _attach(path, config)
         except duckdb.IOException as error:
             if not held_by_another_process(error) or time.monotonic() >= deadline:
                 raise
             time.sleep(_RETRY_S)
+
+
+def _attach(path: Path, config: dict[str, str]) -> duckdb.DuckDBPyConnection:
+    """Connect to a file for writing: only what is attached can have groups of rows of another size."""
+    connection = duckdb.connect(":memory:", config={**config, "enable_external_access": "true"})
+    try:
+        name = str(path).replace("'", "''")
+        connection.execute(f"ATTACH '{name}' AS {_ATTACHED} (ROW_GROUP_SIZE {_ROWS_A_GROUP})")
+        connection.execute(f"USE {_ATTACHED}")
+        connection.execute("SET enable_external_access = false")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
