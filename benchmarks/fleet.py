@@ -21,6 +21,7 @@ from pathlib import Path
 
 from benchmarks.fleet_players import HOST, READY, Recording
 from benchmarks.storm_players import tiny_model
+from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import HOME_VARIABLE, Home
 from enginebench_controller.records import Target
 from enginebench_controller.targets.client import AgentClient
@@ -214,10 +215,13 @@ def _measured(home: Home, folder: Path, model: Path, real: int, simulated: int, 
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     wall_s = time.monotonic() - begun
-    if process.returncode:
+    if process.returncode not in (ExitCode.OK, ExitCode.SOME_FAILED):
         tail = (folder / "err.txt").read_text(errors="replace")[-2000:]
         raise RuntimeError(f"the command ended with {process.returncode}: {tail}")
     (entry,) = home.store.benchmarks()
+    for measurement in home.store.measurements(entry.benchmark.id, with_blocks=False):
+        if measurement.failure:
+            print(f"{measurement.target}: {measurement.failure.message}", file=sys.stderr)
     return Cost(
         real=real,
         simulated=simulated,

@@ -1,5 +1,6 @@
 """What is taken over of a message: bounded words, and None where the sender left a field out."""
 
+import sys
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
@@ -35,8 +36,11 @@ MAX_LISTED = 64
 
 
 def short(text: str, most: int = MAX_NAME_CHARS) -> str:
-    """`text`, its end left out where it is longer than `most` characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """`text`, its end left out where it is longer than `most` characters; the same object for equal texts.
+
+    A thousand targets tell of themselves, and of their results, mostly the same.
+    """
+    return sys.intern(text if len(text) <= most else text[: most - 1] + "…")
 
 
 def shorts(texts: Sequence[str]) -> list[str]:
