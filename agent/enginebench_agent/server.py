@@ -29,6 +29,7 @@ from enginebench_agent.errors import SetupError
 from enginebench_agent.files.cache import FileCache
 from enginebench_agent.machine.alone import alone_here
 from enginebench_agent.machine.peak_file import PeakFile
+from enginebench_agent.runs.idle_loop import IdleLoop
 from enginebench_agent.runs.queue import Lease
 from enginebench_agent.runs.reservations import Reservations
 from enginebench_agent.runs.supervisor import Supervisor
@@ -164,8 +165,8 @@ def serve(options: ServeOptions) -> None:
     announcing = _announcing(options, entrance)
     options.folder.prepare()
     alone = alone_here(with_stdin=options.exit_with_stdin) if options.alone else contextlib.nullcontext()
-    with alone, options.folder.locked():
-        asyncio.run(_serve(options, entrance, announcing))
+    with alone, options.folder.locked(), asyncio.Runner(loop_factory=IdleLoop) as runner:
+        runner.run(_serve(options, entrance, announcing))
 
 
 async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announcing) -> None:

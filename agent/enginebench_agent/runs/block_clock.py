@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time_ns
 
+from enginebench_agent.runs.idle_loop import idle_ns
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 TOLERATED_SHARE = 0.05
@@ -20,7 +21,7 @@ FEWEST_DELAY_NS = 20_000_000
 """A message may take this long whatever was measured: a few turns of the processor's scheduler."""
 
 READY_NS = 1_000_000
-"""Whoever waits for less has found the message there, and does not know when it came."""
+"""Whoever has nothing to do for less has found the message there, and does not know when it came."""
 
 
 FEWEST_COMPARED = 3
@@ -60,8 +61,8 @@ class BlockClock:
         self._behind_ns = 0
         self.stood_still_ns = 0
         """How long the agent was seen to stand still: stopped, or its machine was."""
-        self._busy_before_ns = busy_ns()
-        self._waiting_ns = self._earliest_ns = self._now_ns = time.perf_counter_ns()
+        self._before = _Own.now()
+        self._earliest_ns = self._now_ns = self._before.clock_ns
 
     def wait(self) -> None:
         """The agent is about to wait for the next message; by what it did since the last one it falls behind.
@@ -69,9 +70,8 @@ class BlockClock:
         Messages that came meanwhile queue, and delays add up until the agent has waited for as long (Lindley's
         recursion for the time in a queue).
         """
-        self._busy_before_ns = busy_ns()
-        self._waiting_ns = time.perf_counter_ns()
-        self._behind_ns += self._waiting_ns - self._now_ns
+        self._before = _Own.now()
+        self._behind_ns += self._before.clock_ns - self._now_ns
         self._delay_ns = max(self._delay_ns, self._behind_ns)
 
     def hear(self, message: WorkerMessage, child_waited_ns: int = 0) -> None:
@@ -80,15 +80,16 @@ class BlockClock:
         So it may by what the child has waited for a processor, `child_waited_ns` in all, since the message before the
         last one: it was heard some time after it was sent, and the child may have waited to send this one by then.
         """
-        self._now_ns = time.perf_counter_ns()
+        own = _Own.now()
+        self._now_ns = own.clock_ns
         before_last_ns, last_ns = self._child_waited_ns
         self._held_up_ns = max(0, child_waited_ns - before_last_ns)
         self._child_waited_ns = (last_ns, child_waited_ns)
-        self._delay_ns = max(self._delay_ns, busy_ns() - self._busy_before_ns)
-        waited_ns = self._now_ns - self._waiting_ns
-        if waited_ns >= READY_NS:
-            self._earliest_ns = self._now_ns
-            self._behind_ns = max(0, self._behind_ns - waited_ns)
+        self._delay_ns = max(self._delay_ns, own.busy_ns - self._before.busy_ns)
+        waited_ns, idle_ns = own.clock_ns - self._before.clock_ns, own.idle_since_ns(self._before)
+        if idle_ns >= READY_NS:  # for so long it was not there
+            self._earliest_ns = self._now_ns - (waited_ns - idle_ns)
+            self._behind_ns = max(0, self._behind_ns - idle_ns) + waited_ns - idle_ns
         else:  # it was there, and to be told so took as long
             self._behind_ns += waited_ns
         if message.HasField("phase"):
@@ -157,12 +158,40 @@ class BlockClock:
         return sent_ns - start_ns
 
 
-def busy_ns() -> int:
-    """How long this process has used processors so far, and its calling thread has waited for one, by the kernel.
+@dataclass(frozen=True)
+class _Own:
+    """What the agent has done up to a moment, by its clock: how long it used processors and waited for one.
 
-    Whoever waits for a message meanwhile hears of it at most so much later than it came.
+    Whoever waits for a message meanwhile hears of it at most so much later than it came. `idle_ns` is how long its loop
+    had nothing to do; None where nobody counts that.
     """
-    return process_time_ns() + waited_ns(f"self/task/{threading.get_native_id()}")
+
+    clock_ns: int
+    used_ns: int
+    delayed_ns: int
+    idle_ns: int | None
+
+    @classmethod
+    def now(cls) -> "_Own":
+        clock_ns = time.perf_counter_ns()  # first, as to look in /proc may take a while
+        delayed_ns = waited_ns(f"self/task/{threading.get_native_id()}")
+        return cls(clock_ns, process_time_ns(), delayed_ns, idle_ns())
+
+    @property
+    def busy_ns(self) -> int:
+        """How long it has used processors and waited for one."""
+        return self.used_ns + self.delayed_ns
+
+    def idle_since_ns(self, before: "_Own") -> int:
+        """How long it surely had nothing to do: a loop that awakes late counts that as idle, too."""
+        if self.idle_ns is None or before.idle_ns is None:
+            return self.clock_ns - before.clock_ns
+        return max(0, self.idle_ns - before.idle_ns - (self.delayed_ns - before.delayed_ns))
+
+
+def busy_ns() -> int:
+    """How long this process has used processors so far, and its calling thread has waited for one, by the kernel."""
+    return _Own.now().busy_ns
 
 
 def waited_ns(task: str) -> int:
@@ -178,7 +207,7 @@ def waited_ns(task: str) -> int:
 
 def _known(readings: Sequence[_Reading]) -> Sequence[_Reading]:
     """Those messages that were waited for, where there are any: of the others nobody knows when they came."""
-    return [each for each in readings if each.earliest_ns == each.latest_ns] or readings
+    return [each for each in readings if each.latest_ns - each.earliest_ns <= READY_NS] or readings
 
 
 def _earliest_offset_ns(reading: _Reading) -> int:

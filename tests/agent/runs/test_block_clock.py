@@ -141,6 +141,19 @@ def test_what_the_agent_itself_was_late_for_is_no_lie(monkeypatch: pytest.Monkey
     assert play.clock.difference_ns() is None
 
 
+def test_what_the_agent_was_late_for_while_it_waited_is_no_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a hundred others: 7.956 s went by for 0.126 s of blocks, and its loop was kept from hearing of them."""
+    play = Play(monkeypatch)
+    idle_ns = iter([0, 0, 0, *(200 * MS * number for number in range(1, 3)), *[402 * MS] * 20])
+    monkeypatch.setattr(block_clock, "idle_ns", lambda: next(idle_ns))
+    play.clock = BlockClock()
+    play.phase()
+    play.block(duration_ms=200)
+    play.block(duration_ms=50, delay_ms=7_000)
+    play.block(duration_ms=50, delay_ms=6_900)
+    assert play.clock.difference_ns() is None
+
+
 def test_delays_of_messages_that_queue_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk takes long over the first block, and a little over each of those that came meanwhile."""
     play, sent_ns = Play(monkeypatch), 1_000 * MS
