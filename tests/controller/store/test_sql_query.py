@@ -6,7 +6,8 @@ import pytest
 
 import invented
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.store.sql_query import QueryColumn, QueryLimits
+from enginebench_controller.store import sql_query
+from enginebench_controller.store.sql_query import Processes, QueryColumn, QueryLimits
 from enginebench_controller.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -156,3 +157,21 @@ def test_a_file_that_cannot_be_read_is_an_error_of_the_store(tmp_path):
     path.write_text("not a database " * 1000)
     with pytest.raises(StoreError, match="is not a DuckDB file"):
         Store(path).query("SELECT 1")
+
+
+def test_two_processes_wait_for_the_next_queries_and_one_that_died_is_not_asked(store, monkeypatch):
+    started, start = [], sql_query._start
+    monkeypatch.setattr(sql_query, "_start", lambda reads=(): started.append(start(reads)) or started[-1])
+    processes = Processes(spares=2)
+    count = "SELECT count(*) FROM measurements"
+    try:
+        assert store.query(count, processes=processes).rows == ((1,),)
+        _, next_one, after_it = started
+        next_one.kill()
+        next_one.wait()
+        assert store.query(count, processes=processes).rows == ((1,),)
+        assert after_it.returncode == 0, "the one that waited was asked"
+        assert len(started) == 5
+    finally:
+        for one in started[3:]:
+            one.communicate("")

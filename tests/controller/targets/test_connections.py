@@ -38,13 +38,13 @@ class Agents(run_pb2_grpc.RunServiceServicer):
 
 
 @contextlib.asynccontextmanager
-async def clients(agents: Agents, count: int, at_once: int) -> AsyncIterator[list[AgentClient]]:
+async def clients(agents: Agents, count: int, at_once: int | Connections) -> AsyncIterator[list[AgentClient]]:
     server = grpc.aio.server()
     run_pb2_grpc.add_RunServiceServicer_to_server(agents, server)
     # A port each: to the same address gRPC has one connection for all.
     ports = [server.add_insecure_port("127.0.0.1:0") for _ in range(count)]
     await server.start()
-    among = Connections(at_once)
+    among = Connections(at_once) if isinstance(at_once, int) else at_once
     async with contextlib.AsyncExitStack() as stack:
         made = (AgentClient(f"agent at {port}", f"127.0.0.1:{port}", among=among) for port in ports)
         yield [await stack.enter_async_context(one) for one in made]
@@ -146,9 +146,8 @@ async def test_who_gives_up_waiting_takes_no_place_along() -> None:
     assert len(agents.seen) == 3
 
 
-async def test_a_target_that_cannot_be_reached_takes_no_place_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with clients(Agents(), 1, at_once=1) as (reachable,):
-        among = reachable._connection._among
+async def test_a_target_that_cannot_be_reached_takes_no_place_along() -> None:
+    async with clients(Agents(), 1, at_once=(among := Connections(1))) as (reachable,):
         for _ in range(3):
             with pytest.raises(Exception, match="certificate"):
                 async with AgentClient("far", "tls://192.0.2.1:1", among=among):

@@ -283,6 +283,16 @@ def test_who_waits_for_the_next_query_has_opened_the_lake_and_sees_what_has_come
         processes.take().communicate("")
 
 
+def test_who_waits_over_a_lake_has_loaded_its_datasets_and_no_pandas(other):
+    processes = Processes(spares=1)
+    processes.prepare(other.reads)
+    waiting = processes.take()
+    wait_until(lambda: "pyarrow/_dataset" in Path(f"/proc/{waiting.pid}/maps").read_text(), 30)
+    time.sleep(0.5)  # pandas would come with it, or right after it
+    assert "/pandas/" not in Path(f"/proc/{waiting.pid}/maps").read_text()
+    waiting.communicate("")
+
+
 def test_lakes_shown_ahead_answer_as_long_as_nothing_has_come_since(own, synced, other):
     confined = {"threads": "1"}
     ahead = Ahead(other.reads, confined)
