@@ -268,7 +268,7 @@ def _attach(path: Path, config: dict[str, str]) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config={**config, "enable_external_access": "true"})
     try:
         name = str(path).replace("'", "''")
-        connection.execute(f"ATTACH '{name}' AS {_ATTACHED} (ROW_GROUP_SIZE {_ROWS_A_GROUP})")
+        connection.execute(f"ATTACH '{name}' AS {_ATTACHED} (TYPE duckdb, ROW_GROUP_SIZE {_ROWS_A_GROUP})")
         connection.execute(f"USE {_ATTACHED}")
         connection.execute("SET enable_external_access = false")
     except BaseException:

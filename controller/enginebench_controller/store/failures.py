@@ -7,6 +7,10 @@ from enginebench_controller.errors import StoreError
 
 _DISK_FULL = "the results in {path} could not be written: the disk is full; free some space and try again"
 _NO_PERMISSION = "no permission to use {path}; make the file and its folder {path.parent} writable for you"
+_NO_DUCKDB = (
+    "{path} is not a DuckDB file; move it away, put a backup in its place with `enginebench store restore FILE`, "
+    "or name another folder in ENGINEBENCH_HOME"
+)
 _SENTENCES = {
     "No space left": _DISK_FULL,
     "Disk quota exceeded": _DISK_FULL,
@@ -20,8 +24,8 @@ _SENTENCES = {
     "Could not read enough bytes": "{path} is cut off: there are {size} bytes left, and what it held does not end "
     "there; put a backup in its place with `enginebench store restore FILE`, which keeps the cut file, or move it away "
     "to begin anew",
-    "not a valid DuckDB database file": "{path} is not a DuckDB file; move it away, put a backup in its place with "
-    "`enginebench store restore FILE`, or name another folder in ENGINEBENCH_HOME",
+    "not a valid DuckDB database file": _NO_DUCKDB,
+    "external extensions is disabled": _NO_DUCKDB,  # which would read the file of another database
     "replaying WAL file": "{path}.wal, which holds what was written last, is damaged; put a backup in place with "
     "`enginebench store restore FILE`, which keeps both files, or move {path}.wal away to go on without it",
     "computed checksum": "{path} is damaged on the disk; put a backup in its place with "

@@ -2,9 +2,11 @@
 
 import errno
 import os
+import sqlite3
 import subprocess
 import sys
 import textwrap
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -20,7 +22,13 @@ from enginebench_controller.store.store import Store
 TESTS = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"not a database " * 1000])
+def sqlite_file():
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE benchmarks (id TEXT)")
+        return connection.serialize()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"not a database " * 1000, sqlite_file()], ids=len)
 def test_something_else_than_a_duckdb_file_is_refused_and_kept(tmp_path, content):
     path = tmp_path / "results.duckdb"
     path.write_bytes(content)
