@@ -125,7 +125,8 @@ def across_targets(
     return AcrossTargets(
         targets=len({one.target for one in measurements}),
         held_to_their_kind=sum(map(len, ratios.values())),
-        rows=tuple(_row(*key, measured, unlike) for key, measured in sorted(found.items())),
+        # Configurations as they were asked for: of words batch 10 would come before batch 2.
+        rows=tuple(_row(*key, measured, unlike) for key, measured in sorted(found.items(), key=lambda one: one[0][:3])),
         odd=_odd(ratios),
     )
 
@@ -143,7 +144,8 @@ def _together(
 
 def kind_of(host: HostFacts) -> str:
     """What machines are alike by: processor and cores."""
-    cores = f"{host.physical_cores} cores" if host.physical_cores else ""
+    count = host.physical_cores
+    cores = f"{count} core{'s' if count > 1 else ''}" if count else ""
     return ", ".join(filter(None, (processor_of(host), cores, host.architecture)))
 
 

@@ -50,6 +50,12 @@ def test_a_configuration_is_a_row_whatever_the_number_of_targets():
     assert found.odd == ()
 
 
+def test_configurations_come_in_the_order_they_were_asked_for():
+    measurements, snapshots = boards(3, batches=(1, 2, 10))
+    rows = across_targets(measurements, snapshots, []).rows
+    assert [one.configuration.split(", ")[1] for one in rows] == ["batch 1", "batch 2", "batch 10"]
+
+
 @pytest.mark.parametrize("factor", [1.3, 0.7])
 def test_a_target_that_is_unlike_its_kind_is_named_with_by_how_much(factor):
     measurements, snapshots = boards(40)
