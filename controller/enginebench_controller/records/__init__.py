@@ -30,6 +30,7 @@ from enginebench_controller.records.measurement import (
 from enginebench_controller.records.model import Derivation, DerivationKind, ModelFile, ModelVersion
 from enginebench_controller.records.profile import Coverage, Layer, ModelWork, PassKind, Profile, ProfileNode
 from enginebench_controller.records.run import (
+    OUT_OF_TIME,
     Afterwards,
     Block,
     BlockSamples,
@@ -79,6 +80,7 @@ __all__ = [
     "LOCAL_TARGET",
     "NOISE_AGE_NS",
     "OPTIMIZATION_LEVEL",
+    "OUT_OF_TIME",
     "Afterwards",
     "ArrivalProcess",
     "Arrivals",

@@ -102,6 +102,10 @@ class Failure:
     cause: str = ""
 
 
+OUT_OF_TIME = Failure(FailureKind.TIMED_OUT, "the budget ended before there was one process of each: give a longer one")
+"""Of what was broken off because all had taken too long together: it says nothing of the one that has it."""
+
+
 @dataclass(frozen=True)
 class ProcessUse:
     """Processes of one name, with those that they started and that have ended; `pid` is that of the busiest."""

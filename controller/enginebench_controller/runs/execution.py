@@ -17,7 +17,7 @@ from enginebench_controller import wire
 from enginebench_controller.errors import AgentError, RunUnknownError, UnreachableError
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.turns import Interleave
-from enginebench_controller.records import Block, Failure, FailureKind, Measurement, Process
+from enginebench_controller.records import OUT_OF_TIME, Block, Failure, FailureKind, Measurement, Process
 from enginebench_controller.runs import outcome, remote_run
 from enginebench_controller.runs.outcome import merge
 from enginebench_controller.runs.remote_run import RECONNECT_SECONDS, Bench
@@ -54,10 +54,6 @@ class Enough(Protocol):
         """For how long a round may go on that was begun; what it lacks then is not waited for."""
 
 
-OUT_OF_TIME = Failure(
-    FailureKind.TIMED_OUT,
-    "the budget ended before there was one process of each: give a longer one",
-)
 CANCELLED = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before this was finished")
 
 

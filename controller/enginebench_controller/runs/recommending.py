@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -41,8 +42,8 @@ from enginebench_controller.verdicts.recommend.steps import StoredStep, step_of,
 
 R = TypeVar("R")
 
-GRACE_S = 20.0
-"""A step that has begun may go on for so long after the budget: engines start slowly."""
+GRACE_SHARE, LEAST_GRACE_S, MOST_GRACE_S = 0.1, 5.0, 20.0
+"""A step that has begun may go on for this share of the budget after it, within these bounds: engines start slowly."""
 
 
 class RecommendWatcher(Reporter, Protocol):
@@ -61,11 +62,13 @@ class RecommendWatcher(Reporter, Protocol):
         """What could be said when it was cancelled."""
 
 
-class _Until:
-    """Ends a step that goes on for too long after the budget."""
+class StepTime:
+    """Ends a step that goes on for too long after the budget, of which there are so many seconds left as it begins."""
 
-    def __init__(self, seconds: float) -> None:
-        self._ends = time.monotonic() + seconds
+    def __init__(self, budget_s: float, left_s: float) -> None:
+        grace_s = min(MOST_GRACE_S, max(LEAST_GRACE_S, GRACE_SHARE * budget_s))
+        self._began = time.monotonic()
+        self._ends = self._began + left_s + grace_s
 
     def seconds_left(self) -> float:
         """See `execution.Enough`."""
@@ -74,6 +77,13 @@ class _Until:
     def __call__(self, so_far: Sequence[SoFar]) -> bool:
         """See `execution.Enough`."""
         return False
+
+    def charged(self, step: StoredStep) -> StoredStep:
+        """The step, charged for all of its time where that is over: in a process that hangs the search did not rest."""
+        if self.seconds_left():
+            return step
+        seconds = max(step.taken.seconds, time.monotonic() - self._began)
+        return replace(step, taken=replace(step.taken, seconds=seconds))
 
 
 Answer = Recommendation | Recommendations
@@ -204,11 +214,14 @@ class _OneTarget:
 
     async def take(self, step: Step) -> None:
         """Carry out a step."""
-        self.watcher.learning(self.name + _title(step), _left_s(self.ground, self.done))
-        benchmark = await _take(self.ground, self.search, step, self.done, self.session, self.binder, self.watcher)
-        ground = self.ground
+        ground, left_s = self.ground, _left_s(self.ground, self.done)
+        self.watcher.learning(self.name + _title(step), left_s)
+        time_of_step = StepTime(ground.terms.budget_s, left_s)
+        benchmark = await _take(
+            ground, self.search, step, len(self.done), self.session, self.binder, self.watcher, time_of_step
+        )
         read = (ground.home.store, ground.order, ground.space.points, step, benchmark, tuple(self.done), time.time_ns())
-        self.done.append(await asyncio.to_thread(stored_step, *read))
+        self.done.append(time_of_step.charged(await asyncio.to_thread(stored_step, *read)))
 
 
 def _own_steps(done: Sequence[StoredStep]) -> list[StepTaken]:
@@ -280,14 +293,15 @@ async def _take(
     ground: SearchGround,
     search: Search,
     step: Step,
-    done: Sequence[StoredStep],
+    number: int,
     session: TargetSession,
     binder: Binder,
     watcher: RecommendWatcher,
+    time_of_step: StepTime,
 ) -> Benchmark:
     points = [ground.space.points[place] for place in step.candidates]
     iterations = samples_of_limit(ground.order.latency_limit if step.purpose is StepPurpose.CONFIRM else None)
-    named = SearchStep(id=search.id, step=len(done), title=_title(step), purpose=step.purpose)
+    named = SearchStep(id=search.id, step=number, title=_title(step), purpose=step.purpose)
     if step.rate_per_s is None:
         plan = step_plan(ground.order, points, step.rounds, step.process_s, iterations, named)
     else:
@@ -296,9 +310,8 @@ async def _take(
     def announce(expansion: Expansion, benchmark_id: str | None) -> Reporter:
         return watcher
 
-    until = _Until(_left_s(ground, done) + GRACE_S)
     order = BenchmarkOrder(plan, trusted=ground.order.trusted)
-    return await run_in_session(ground.home, order, session, binder, announce, until)
+    return await run_in_session(ground.home, order, session, binder, announce, time_of_step)
 
 
 def _title(step: Step) -> str:

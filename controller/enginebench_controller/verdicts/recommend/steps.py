@@ -12,6 +12,7 @@ from enginebench_controller.plan.plan import StepPurpose, parse_duration_ns
 from enginebench_controller.plan.points import Point, at_rate, identity, identity_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import (
+    OUT_OF_TIME,
     Benchmark,
     BlockSamples,
     MachineUse,
@@ -83,12 +84,16 @@ def stored_step(
     # At a rate a step has one candidate, whose case is another than that of its point.
     at_a_rate = step.rate_per_s is not None
     measured = dict(zip(step.candidates, found_ones, strict=False)) if at_a_rate else _by_place(place_of, found_ones)
-    refused, differences = _judged(store, order, points, place_of, measured, tuple(earlier))
+    earlier = tuple(earlier)
+    known = {place for one in earlier for place in one.figures}
+    refused, differences = _judged(store, order, points, place_of, measured, earlier)
     figures: dict[int, Sequence[Figures]] = {}
     for place in step.candidates:
         seen = measured.get(place)
         if seen is None:
             continue  # the step was interrupted
+        if seen.failure == OUT_OF_TIME and place in known:
+            continue
         if not seen.status.has_numbers:
             refused.setdefault(place, _why_not(seen))
         elif place not in refused:

@@ -217,3 +217,13 @@ def test_whose_variant_is_refused_never_runs() -> None:
         assert not set(step.candidates) & set(others)
         taken.append(take(step, 1.0, begun=100 * len(taken)))
     assert {step.told[place].fate for place in others} == {Fate.REFUSED}
+
+
+def test_a_last_stage_that_ran_out_of_time_leaves_the_best_so_far_and_says_that_nobody_can_tell() -> None:
+    taken, found = carried_out(limit=1.0)
+    last = next(number for number, one in enumerate(taken) if one.step.purpose is StepPurpose.CONFIRM)
+    cut = StepTaken(taken[last].step, (), {}, TERMS.budget_s)
+    told = next_step(POINTS, TERMS, [*taken[:last], cut])
+    assert (told.outcome, told.best) == (SearchOutcome.CANNOT_TELL, found.best)
+    refused = replace(cut, refused=dict.fromkeys(cut.step.candidates, "out of time"))
+    assert next_step(POINTS, TERMS, [*taken[:last], refused]).best != found.best, "hence none is refused for that"

@@ -7,7 +7,7 @@ import pytest
 import invented
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import StepPurpose
-from enginebench_controller.records import FailureKind, Phase, Process, Status
+from enginebench_controller.records import OUT_OF_TIME, FailureKind, Phase, Process, Status
 from enginebench_controller.store.store import BenchmarkBundle
 from enginebench_controller.verdicts.recommend.candidates import Step
 from enginebench_controller.verdicts.recommend.steps import seconds_of, stored_step
@@ -46,6 +46,17 @@ def test_the_time_until_a_killed_step_went_on_is_not_charged():
     assert seconds_of(BENCHMARK, [after((5, 10))], ended(night_s)) == pytest.approx(5 + 10 + 60)
 
 
+def of_first_point(found, measurement):
+    """The measurement as one of the first point."""
+    first = found[0].case
+    return replace(
+        measurement,
+        engine=replace(measurement.engine, name=first.engine.name, environment=first.engine.environment),
+        model_digest=first.model.digest,
+        configuration=first.configuration,
+    )
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "is_refused"),
     [(Status.FAILED, FailureKind.CRASHED, True), (Status.CANCELLED, FailureKind.CANCELLED, False)],
@@ -53,17 +64,26 @@ def test_the_time_until_a_killed_step_went_on_is_not_charged():
 def test_what_crashed_is_refused_and_what_somebody_cancelled_may_run_once_more(tmp_path, status, kind, is_refused):
     asked = order()
     found = points(asked).points
-    first = found[0].case
-    crashed = invented.failed("m0000001", status=status, engine=first.engine.name)
-    ended = replace(
-        crashed,
-        engine=replace(crashed.engine, environment=first.engine.environment),
-        model_digest=first.model.digest,
-        configuration=first.configuration,
-        failure=replace(crashed.failure, kind=kind),
-    )
+    crashed = invented.failed("m0000001", status=status)
+    ended = of_first_point(found, replace(crashed, failure=replace(crashed.failure, kind=kind)))
     store = Home(tmp_path).store
     store.add_bundles([BenchmarkBundle(BENCHMARK, (ended,), (invented.snapshot(),))])
     told = stored_step(store, asked, found, Step(StepPurpose.LOOK, (0, 1), 1, 0.5), BENCHMARK)
     assert told.taken.refused.keys() == ({0} if is_refused else set())
     assert told.taken.rounds == ()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_step_that_was_broken_off_says_nothing_of_what_was_measured_before(tmp_path, is_known):
+    asked = order(max_latency=None)
+    found = points(asked).points
+    look, confirm = (invented.benchmark(id_) for id_ in ("b0000001", "b0000002"))
+    ran = of_first_point(found, invented.measured("m0000001", look.id))
+    cut = of_first_point(found, replace(invented.failed("m0000002", confirm.id), failure=OUT_OF_TIME))
+    store = Home(tmp_path).store
+    for benchmark, one in ((look, ran), (confirm, cut)):
+        store.add_bundles([BenchmarkBundle(benchmark, (one,), (invented.snapshot(),))])
+    before = [stored_step(store, asked, found, Step(StepPurpose.LOOK, (0,), 1, 0.5), look)] if is_known else []
+    told = stored_step(store, asked, found, Step(StepPurpose.CONFIRM, (0,), 5, 1.0), confirm, before)
+    assert told.taken.rounds == ()
+    assert told.taken.refused.keys() == (set() if is_known else {0}), "else it is why there are no numbers"

@@ -1,0 +1,36 @@
+"""How long a step of a search may take, and what it is charged for."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from enginebench_controller.plan.plan import StepPurpose
+from enginebench_controller.runs import recommending
+from enginebench_controller.runs.recommending import StepTime
+from enginebench_controller.verdicts.recommend.candidates import Step, StepTaken
+from enginebench_controller.verdicts.recommend.steps import StoredStep
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands at `seconds`."""
+    clock = SimpleNamespace(seconds=1000.0)
+    monkeypatch.setattr(recommending, "time", SimpleNamespace(monotonic=lambda: clock.seconds))
+    return clock
+
+
+@pytest.mark.parametrize(("budget_s", "late_s"), [(30, 5), (60, 6), (120, 12), (300, 20), (3600, 20)])
+def test_a_step_that_has_begun_may_end_a_tenth_of_the_budget_late(clock, budget_s, late_s):
+    one = StepTime(budget_s, left_s=10)
+    clock.seconds += 10
+    assert one.seconds_left() == pytest.approx(late_s)
+    clock.seconds += late_s
+    assert one.seconds_left() == 0
+
+
+@pytest.mark.parametrize(("lasted_s", "charged_s"), [(105, 62), (106, 106), (400, 400)])
+def test_one_that_was_broken_off_is_charged_for_all_its_time_so_that_none_follows(clock, lasted_s, charged_s):
+    one = StepTime(60, left_s=100)
+    clock.seconds += lasted_s
+    taken = StepTaken(Step(StepPurpose.CONFIRM, (0,), 5, 1.0), (), {}, seconds=62)
+    assert one.charged(StoredStep("b0000001", taken, {})).taken.seconds == charged_s
