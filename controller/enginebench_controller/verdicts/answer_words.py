@@ -327,6 +327,11 @@ class AnswerGround:
     planned: Mapping[str, int]
 
 
+def is_self_test(members: Sequence[Rival]) -> bool:
+    """Whether all are one measurement, beside itself: no machine can have made a difference."""
+    return len({one.measurement.id for one in members}) == 1
+
+
 def answer_remarks(members: Sequence[Rival], fit: Sequence[Rival], ground: AnswerGround) -> Iterator[str]:
     """What must not be missed beside the sentence, a line a kind."""
     failed: dict[str, list[str]] = defaultdict(list)
@@ -343,7 +348,7 @@ def answer_remarks(members: Sequence[Rival], fit: Sequence[Rival], ground: Answe
         if how:
             yield f"emulated: {how}; on a real machine another may be fastest"
     yield from _precisions(fit)
-    if len(fit) > 1:
+    if len(fit) > 1 and not is_self_test(fit):
         yield from _unlike_inputs(fit)
         yield from _turns(fit)
         yield from _disturbed(fit)

@@ -29,6 +29,7 @@ from enginebench_controller.verdicts.answer_words import (
     cannot_tell,
     command_that_would_tell,
     disturbed_share,
+    is_self_test,
     medians_apart,
     metric_words,
     ranked,
@@ -204,10 +205,11 @@ def _told(start: Answer, order: Sequence[Rival], found: Ranking, ground: AnswerG
     apart = medians_apart(order, found) if start.metric is RankMetric.LATENCY else ()
     contested = [member for member, one in pairs if one.standing is not Standing.SLOWER]
     # What others do takes more from one engine than from another: such ratios hold for such a machine only.
-    disturbed = any(Mark.DISTURBED in marks(member.measurement) for member in order)
+    is_itself = is_self_test(order)
+    disturbed = not is_itself and any(Mark.DISTURBED in marks(member.measurement) for member in order)
     words, command, advice = ("on a disturbed machine " if disturbed else "") + ranked(order, found), None, None
     if Standing.UNSURE in standings:
-        words = cannot_tell(order, found) + _why(contested, found)
+        words = cannot_tell(order, found) + ("" if is_itself else _why(contested, found))
         # How the numbers scatter there says nothing of how many it takes when nobody disturbs.
         processes = None if _is_disturbed(contested) else found.processes
         command = command_that_would_tell(

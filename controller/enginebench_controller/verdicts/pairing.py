@@ -18,7 +18,7 @@ from enginebench_controller.records import (
 from enginebench_controller.records.model import families, lineage
 from enginebench_controller.records.run import BlockLatency
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Side, compare, corrected
-from enginebench_controller.verdicts.doubts import doubts, marks
+from enginebench_controller.verdicts.doubts import Mark, doubts, marks
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal
 
@@ -164,7 +164,10 @@ def remarks(first: Measurement, second: Measurement, models: Collection[ModelVer
         yield from _rounded(first, second, checks)
     yield from unequal([first, second])
     for one in (first, second):
-        if found := marks(one):
+        found = marks(one)
+        if first.id == second.id and found == (Mark.DISTURBED,):
+            continue  # beside itself nothing can have become slower by that
+        if found:
             yield f"{one.model_name} on {engine_label(one)} is {' and '.join(found)}: {'; '.join(doubts(one))}"
     yield from dict.fromkeys(check.problem for check in checks.values() if check.problem)
 

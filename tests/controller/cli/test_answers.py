@@ -216,6 +216,21 @@ def test_what_is_compared_with_itself_is_told_to_be_a_self_test(answer, store, n
     assert "self-test" not in answer("compare", "local1", "nuc1")[2]
 
 
+@pytest.mark.parametrize(("wobble", "told"), [(0.0, "are the same within"), (0.5, "cannot tell")])
+@pytest.mark.parametrize("name", ["b0000001", "local1"])
+def test_of_a_self_test_nothing_is_said_of_what_the_machine_did_meanwhile(answer, store, name, wobble, told):
+    store.add_benchmark(invented.benchmark("b0000001", "busy"))
+    for one in (invented.measured(f"local{number}", "b0000001", engine=f"e{number}") for number in (1, 2)):
+        hit = tuple(replace(block, disturbances=(invented.DISTURBANCE,)) for block in one.blocks)
+        unlike = tuple(replace(at, median_ns=at.median_ns * (1 + wobble * at.index)) for at in one.processes)
+        store.add_measurement(replace(one, blocks=hit, processes=unlike), invented.samples(one.id))
+    _, printed, remarks = answer("compare", name, name)
+    noise = ("disturbed", "one after the other")
+    assert told in printed and not [word for word in noise if word in printed + remarks]
+    _, printed, remarks = answer("compare", "local1", "local2")
+    assert all(word in printed + remarks for word in noise)
+
+
 def test_where_targets_differ_one_line_of_the_answer_says_so(answer, store):
     _two_targets(store)
     _, printed, _ = answer("compare", "local1", "nuc1")
