@@ -38,6 +38,7 @@ from enginebench_controller.records import (
     WarmUp,
 )
 from enginebench_controller.records.fields import ENGINES
+from enginebench_controller.wire import fields
 from enginebench_proto.v1 import device_pb2, engine_pb2, host_pb2, measurement_pb2, run_pb2
 
 CONFIGURATION = Configuration(
@@ -253,3 +254,10 @@ def test_every_reason_for_an_unavailable_engine_has_a_name_here_and_of_a_newer_a
     message.unavailable.kind = 99  # type: ignore[assignment]  # a newer agent's kind
     found = wire.from_engine(message)
     assert isinstance(found, UnavailableEngine) and found.kind is UnavailableKind.UNSPECIFIED
+
+
+def test_what_a_thousand_targets_tell_alike_is_kept_once() -> None:
+    of_one, of_another = (fields.short("".join(["AMD EPYC ", "7B13"])) for _ in range(2))
+    assert of_one is of_another == "AMD EPYC 7B13"
+    long_ones = [fields.short("x" * 200) for _ in range(2)]
+    assert long_ones[0] is long_ones[1] and len(long_ones[0]) == fields.MAX_NAME_CHARS
