@@ -13,7 +13,7 @@ from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import HostFacts, Measurement, ModelVersion, Status, TargetSnapshot
 from enginebench_controller.verdicts.doubts import marks
 from enginebench_controller.verdicts.output_check import check_outputs
-from enginebench_controller.verdicts.parity import engine_label
+from enginebench_controller.verdicts.parity import engine_label, in_reading_order
 from enginebench_controller.verdicts.words import processor_of
 
 MANY_TARGETS = 20
@@ -121,11 +121,11 @@ def across_targets(
     unlike = {name for name, check in checks.items() if check.problem}
     kinds = {one.target: kind_of(one.host) for one in snapshots}
     ratios = _ratios(_together(measurements, kinds))
-    found = _together(measurements, kinds if groups is None else groups)
+    found = _together(in_reading_order(measurements), kinds if groups is None else groups)
     return AcrossTargets(
         targets=len({one.target for one in measurements}),
         held_to_their_kind=sum(map(len, ratios.values())),
-        # Configurations as they were asked for: of words batch 10 would come before batch 2.
+        # Configurations in the order of their first: of words batch 10 would come before batch 2.
         rows=tuple(_row(*key, measured, unlike) for key, measured in sorted(found.items(), key=lambda one: one[0][:3])),
         odd=_odd(ratios),
     )

@@ -50,8 +50,8 @@ def test_a_configuration_is_a_row_whatever_the_number_of_targets():
     assert found.odd == ()
 
 
-def test_configurations_come_in_the_order_they_were_asked_for():
-    measurements, snapshots = boards(3, batches=(1, 2, 10))
+def test_configurations_come_along_the_axes_of_the_grid_in_whatever_order_they_ran():
+    measurements, snapshots = boards(3, batches=(10, 1, 2))
     rows = across_targets(measurements, snapshots, []).rows
     assert [one.configuration.split(", ")[1] for one in rows] == ["batch 1", "batch 2", "batch 10"]
 

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Measurement
 from enginebench_controller.verdicts.across import AcrossTargets, configuration_across
-from enginebench_controller.verdicts.parity import engine_label
+from enginebench_controller.verdicts.parity import engine_label, in_reading_order
 from enginebench_ui.shared.charts import margins, value_axis
 from enginebench_ui.shared.text import UNKNOWN, Row, count_of, milliseconds
 
@@ -65,7 +65,7 @@ def across_rows(found: AcrossTargets) -> tuple[Row, ...]:
 
 def works(measurements: Iterable[Measurement]) -> tuple[str, ...]:
     """Return what was measured, apart from on which engine and target."""
-    return tuple(dict.fromkeys(map(work, measurements)))
+    return tuple(dict.fromkeys(map(work, in_reading_order(measurements))))
 
 
 def work(one: Measurement) -> str:
