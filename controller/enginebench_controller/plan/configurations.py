@@ -95,9 +95,13 @@ def _default_first(engine: Engine) -> tuple[bool, str]:
 def _why_not(selection: str, found: Sequence[Engine], engines: Sequence[Engine], target: str) -> str:
     if reasons := [one.reason for one in found if isinstance(one, UnavailableEngine)]:
         return f"engine {selection!r} is unavailable on target {target!r}: {reasons[0]}"
+    # An environment that could not be asked stands in the list by its own name.
+    unasked = [one.reason for one in engines if isinstance(one, UnavailableEngine) and one.name == one.environment]
+    if unasked and len(unasked) == len(engines):
+        return f"engines of target {target!r} are not known: {unasked[0]}"
     if selection == "all":
         return f"target {target!r} has no available engine; see `enginebench devices`"
-    known = sorted({engine.name for engine in engines if not engine.hidden})
+    known = sorted({engine.name for engine in engines if not engine.hidden and engine.name != DEFAULT_ENVIRONMENT})
     near = difflib.get_close_matches(selection.partition("@")[0], known, n=1, cutoff=_NEAR)
     environments = sorted({one.environment for one in engines if one.name == selection.partition("@")[0]})
     if environments:

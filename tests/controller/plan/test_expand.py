@@ -172,6 +172,14 @@ def test_a_missing_engine_is_refused_with_its_own_reason() -> None:
     assert "pip install it" in refusal(target(missing("vino", "not here: pip install it")), engines=["vino"])
 
 
+def test_where_no_environment_could_be_asked_that_is_the_reason_and_no_engine_of_its_name_is_offered() -> None:
+    broken = replace(missing("default", "The environment 'default' ended its process."), environment="default")
+    for engines in (["vino"], ["all"]):
+        text = refusal(target(broken), engines=engines)
+        assert "engines of target 'nuc' are not known: The environment 'default' ended its process." in text
+    assert "has no engine 'vino'; it has: ort" in refusal(target(broken, engine("ort")), engines=["vino"])
+
+
 def test_a_model_error_is_told_for_its_batch() -> None:
     def bind(_name: str, batch: int) -> BoundModel:
         if batch == 4:

@@ -87,6 +87,29 @@ def test_unlike_cores_are_places_of_their_own_and_the_default_is_the_fast_kind()
     assert [one.axes["cluster"] for one in found] == ["big", "big", "little", "little", "little", ""]
 
 
+def test_a_device_beside_the_processor_has_larger_batches_and_all_cores_to_feed_it() -> None:
+    def bound(name, batch):
+        return BoundModel(NET, (InputTensor("x", "float32", (batch, 8)),))
+
+    both = engine("full", devices=("CPU", "GPU.0"), hints=("none", "throughput"), multiple_streams=True)
+    for said in (("GPU.0",), ("gpu.0", "CPU"), ("all",)):
+        order = make_order({"models": ["net"], "fields": {"devices": list(said)}})
+        found = space(order, target(both, cores=8), bound, ("net",))
+        beside = [one for one in asked(found) if one.device == "GPU.0"]
+        assert {one.batch for one in beside} == {1, 4, 8, 16, 32, 64, 128}
+        assert {one.cores for one in beside} == {8}
+        assert {one.streams for one in beside} == {1, 2}
+        on_processor = [one for one in asked(found) if one.device == "CPU"]
+        assert {one.batch for one in on_processor} == (set() if said == ("GPU.0",) else {1, 2, 4, 8, 16})
+        assert not found.impossible
+        assert all(tuple(one.fields["devices"]) == (one.case.configuration.device,) for one in found.points)
+    alone = engine("alone", devices=("NPU",))
+    (device,) = {one.device for one in asked(space(make_order({"models": ["net"]}), target(alone), bound, ("net",)))}
+    assert device == "NPU"
+    with pytest.raises(InputError, match=r"full on target 'local' has no device 'TPU'; it has CPU, GPU\.0"):
+        space(make_order({"models": ["net"], "fields": {"devices": ["TPU"]}}), target(both), bound, ("net",))
+
+
 def test_for_latency_it_is_one_item_at_a_time() -> None:
     found = points(goal="latency")
     assert {(one.batch, str(one.load)) for one in asked(found)} == {(1, "sync")}
