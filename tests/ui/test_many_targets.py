@@ -8,7 +8,9 @@ import invented
 from enginebench_controller.home import default_home
 from enginebench_controller.records import Failure, FailureKind, Status, Target
 from enginebench_controller.store.store import BenchmarkBundle
+from enginebench_controller.verdicts.across import across_targets
 from enginebench_ui.pages import BENCHMARK
+from enginebench_ui.pages.benchmark.shapes.across import headline
 from opened_pages import opened, texts
 
 pytestmark = pytest.mark.slow
@@ -84,6 +86,15 @@ def test_one_is_looked_at_as_if_it_had_been_the_only_one(boards):
     assert not any(one.label.startswith("All ") for one in app.expander)
     labels = [plain(one.label) for one in app.expander]
     assert [one for one in labels if "as it was when" in one] == [f"Target {SLOW}, as it was when this was measured"]
+
+
+def test_whoever_stands_out_in_one_configuration_is_counted_in_the_headline(boards):
+    every = [measured(name, engine) for name in boards for engine in ("a", "b", "c") if name not in (SLOW, FAILED)]
+    at = next(place for place, one in enumerate(every) if (one.target, one.engine.name) == ("board-07", "b"))
+    every[at] = replace(every[at], latency=replace(every[at].latency, median_ns=3 * every[at].latency.median_ns))
+    found = across_targets(every, map(invented.snapshot, boards), ())
+    assert headline(found) == "22 targets: 1 unlike their kind in single configurations"
+    assert headline(across_targets(every[:at], map(invented.snapshot, boards), ())).endswith("none stands out")
 
 
 def test_what_was_measured_on_all_is_there_when_it_is_wanted(boards):

@@ -1,7 +1,8 @@
 """One benchmark on many targets: what each configuration takes across them, and which of them stand out.
 
 Targets of one kind (processor and cores) are expected to be alike. Who differs from its kind by more than the kind's
-own spread, and by more than anybody would shrug off, stands out: as a whole, over all that was measured there.
+own spread, and by more than anybody would shrug off, stands out: as a whole, over all that was measured there, or in
+some configurations only.
 """
 
 import statistics
@@ -52,17 +53,22 @@ class Across:
 
 @dataclass(frozen=True)
 class OddOne:
-    """A target that differs from those of its kind: `ratio` is its latency ÷ theirs, median over configurations."""
+    """A target that differs from those of its kind: `ratio` is its latency ÷ theirs, median over configurations, or in
+    the one of its `work` and `engine`.
+    """
 
     target: str
     kind: str
     ratio: float
+    work: str = ""
+    engine: str = ""
 
 
 @dataclass(frozen=True)
 class AcrossTargets:
     """A benchmark as it is read where there are many targets: rows by group, and the targets that stand out.
 
+    `odd_once` are those that do so in a configuration, and not as a whole; a target may be there several times.
     `held_to_their_kind` is of how many targets that can be told: a few are no kind.
     """
 
@@ -70,6 +76,7 @@ class AcrossTargets:
     held_to_their_kind: int
     rows: tuple[Across, ...]
     odd: tuple[OddOne, ...]
+    odd_once: tuple[OddOne, ...]
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -91,7 +98,10 @@ class AcrossTargets:
         if self.odd:
             odd = [f"{one.target} ({one.ratio:.2f}×)" for one in self.odd]
             found.append(f"unlike their kind, latency ÷ that of the others: {_named(odd)}")
-        elif self.held_to_their_kind:
+        if self.odd_once:
+            once = [f"{one.target} ({one.ratio:.2f}× in {one.work}, {one.engine})" for one in self.odd_once]
+            found.append(f"in single configurations only: {_named(once)}")
+        if self.held_to_their_kind and not self.odd and not self.odd_once:
             found.append(f"of {self.held_to_their_kind} targets none is unlike its kind")
         return tuple(found)
 
@@ -120,14 +130,17 @@ def across_targets(
     checks = check_outputs(measurements, models)
     unlike = {name for name, check in checks.items() if check.problem}
     kinds = {one.target: kind_of(one.host) for one in snapshots}
-    ratios = _ratios(_together(measurements, kinds))
+    single = _single_ratios(_together(measurements, kinds))
+    ratios = _ratios(single)
+    odd = _odd(ratios)
     found = _together(in_reading_order(measurements), kinds if groups is None else groups)
     return AcrossTargets(
         targets=len({one.target for one in measurements}),
         held_to_their_kind=sum(map(len, ratios.values())),
         # Configurations in the order of their first: of words batch 10 would come before batch 2.
         rows=tuple(_row(*key, measured, unlike) for key, measured in sorted(found.items(), key=lambda one: one[0][:3])),
-        odd=_odd(ratios),
+        odd=odd,
+        odd_once=_odd_once(single, {one.target for one in odd}),
     )
 
 
@@ -147,6 +160,15 @@ def kind_of(host: HostFacts) -> str:
     count = host.physical_cores
     cores = f"{count} core{'s' if count > 1 else ''}" if count else ""
     return ", ".join(filter(None, (processor_of(host), cores, host.architecture)))
+
+
+def work_of(one: Measurement) -> str:
+    """A model in a configuration: what was measured, apart from on which engine and target."""
+    return _work(one.model_name, configuration_across(one))
+
+
+def _work(model: str, configuration: str) -> str:
+    return f"{model} · {configuration}"
 
 
 def configuration_across(one: Measurement) -> str:
@@ -185,28 +207,54 @@ def _percentile(ordered: Sequence[float], share: float) -> float | None:
     return ordered[round(share * (len(ordered) - 1))] if ordered else None
 
 
-def _ratios(together: Mapping[tuple[str, str, str, str], Sequence[Measurement]]) -> dict[str, dict[str, float]]:
-    """By kind and target, latency ÷ that of the kind, median over configurations; none where a kind has few."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for (kind, *_), measured in together.items():
+_Single = Mapping[tuple[str, str, str, str], Mapping[str, float]]
+"""By kind, model, engine and configuration, and by target: latency ÷ that of the kind."""
+
+
+def _single_ratios(together: Mapping[tuple[str, str, str, str], Sequence[Measurement]]) -> _Single:
+    """None where a kind has few."""
+    found = {}
+    for key, measured in together.items():
         numbers = {one.target: one.latency.median_ns for one in measured if one.latency is not None}
         if len(numbers) >= FEWEST_OF_A_KIND:
             middle = statistics.median(numbers.values())
-            for target, value in numbers.items():
-                found.setdefault((kind, target), []).append(value / middle)
-    by_kind: dict[str, dict[str, float]] = {}
-    for (kind, target), values in found.items():
-        by_kind.setdefault(kind, {})[target] = statistics.median(values)
-    return by_kind
+            found[key] = {target: value / middle for target, value in numbers.items()}
+    return found
+
+
+def _ratios(single: _Single) -> dict[str, dict[str, float]]:
+    """By kind and target, the median over configurations."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for (kind, *_), of in single.items():
+        for target, ratio in of.items():
+            found.setdefault(kind, {}).setdefault(target, []).append(ratio)
+    return {kind: {name: statistics.median(values) for name, values in of.items()} for kind, of in found.items()}
 
 
 def _odd(ratios: Mapping[str, Mapping[str, float]]) -> tuple[OddOne, ...]:
     """The targets that stand out, the farthest first."""
-    odd = []
-    for kind, of in ratios.items():
-        low, high = _limits(list(of.values()))
-        odd += [OddOne(target, kind, ratio) for target, ratio in of.items() if not low <= ratio <= high]
-    return tuple(sorted(odd, key=lambda one: (-max(one.ratio, 1 / one.ratio), one.target)))
+    return _farthest_first([OddOne(target, kind, ratio) for kind, of in ratios.items() for target, ratio in _apart(of)])
+
+
+def _odd_once(single: _Single, known: Collection[str]) -> tuple[OddOne, ...]:
+    """Who stands out in a configuration, without those that are `known` to do so as a whole."""
+    return _farthest_first(
+        [
+            OddOne(target, kind, ratio, _work(model, configuration), engine)
+            for (kind, model, engine, configuration), of in single.items()
+            for target, ratio in _apart(of)
+            if target not in known
+        ]
+    )
+
+
+def _apart(ratios: Mapping[str, float]) -> list[tuple[str, float]]:
+    low, high = _limits(list(ratios.values()))
+    return [(target, ratio) for target, ratio in ratios.items() if not low <= ratio <= high]
+
+
+def _farthest_first(odd: Iterable[OddOne]) -> tuple[OddOne, ...]:
+    return tuple(sorted(odd, key=lambda one: (-max(one.ratio, 1 / one.ratio), one.target, one.work, one.engine)))
 
 
 def _limits(ratios: Sequence[float]) -> tuple[float, float]:

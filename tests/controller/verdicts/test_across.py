@@ -7,7 +7,7 @@ import pytest
 
 import invented
 from enginebench_controller.records import Failure, FailureKind, Status
-from enginebench_controller.verdicts.across import across_targets, kind_of
+from enginebench_controller.verdicts.across import across_targets, kind_of, work_of
 
 GENERATOR = np.random.default_rng(7)
 
@@ -62,6 +62,23 @@ def test_a_target_that_is_unlike_its_kind_is_named_with_by_how_much(factor):
     (odd,) = across_targets(slowed(measurements, "board-007", factor), snapshots, ()).odd
     assert odd.target == "board-007"
     assert odd.ratio == pytest.approx(factor, rel=0.1)
+
+
+def test_a_target_that_is_unlike_its_kind_in_one_configuration_is_named_with_that():
+    measurements, snapshots = boards(40, batches=(1, 2, 4))
+    (at,) = [place for place, one in enumerate(measurements) if one.id == "board-007-2"]
+    measurements[at : at + 1] = slowed([measurements[at]], "board-007", 3.0)
+    found = across_targets(measurements, snapshots, ())
+    assert found.odd == ()
+    (odd,) = found.odd_once
+    assert odd.target == "board-007"
+    assert odd.ratio == pytest.approx(3.0, rel=0.2)
+    assert odd.work == work_of(measurements[at])
+    assert "none is unlike" not in " ".join(found.sentences)
+    assert f"in single configurations only: board-007 ({odd.ratio:.2f}× in {odd.work}" in found.sentences[-1]
+    as_a_whole = across_targets(slowed(measurements, "board-007", 2.0), snapshots, ())
+    assert [one.target for one in as_a_whole.odd] == ["board-007"]
+    assert as_a_whole.odd_once == (), "whoever stands out as a whole is not named once more"
 
 
 def test_a_difference_that_the_kind_itself_has_is_no_reason_to_be_named():

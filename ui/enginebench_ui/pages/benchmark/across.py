@@ -2,13 +2,13 @@
 
 import streamlit as st
 
+from enginebench_controller.verdicts.across import work_of
 from enginebench_ui.pages.benchmark import stored as kept
 from enginebench_ui.pages.benchmark.shapes.across import (
     across_rows,
     headline,
     labels_of,
     spread_figure,
-    work,
     works,
 )
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark
@@ -51,9 +51,11 @@ def show_across(benchmark: WholeBenchmark) -> str:
         target = choose_one("Look at one", {_ALL: "all targets"} | named, "target", default=_ALL, scope=benchmark.id)
     if target:
         return target
-    same = [one for one in benchmark.measurements if work(one) == every[int(chosen)]]
+    drawn = every[int(chosen)]
+    same = [one for one in benchmark.measurements if work_of(one) == drawn]
+    apart = tuple(dict.fromkeys([*odd, *(one.target for one in found.odd_once if one.work == drawn)]))
     with reading.banner_on_error():
-        figure = spread_figure(same, kept.groups(benchmark.id, label), tuple(odd), reading.engine_looks())
+        figure = spread_figure(same, kept.groups(benchmark.id, label), apart, reading.engine_looks())
         chart(figure, "across", name=f"{benchmark.id}-targets", alt=headline(found))
         table(across_rows(kept.across(benchmark.id, label)), "across", columns=COLUMNS)
     return _ALL

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Measurement
-from enginebench_controller.verdicts.across import AcrossTargets, configuration_across
+from enginebench_controller.verdicts.across import AcrossTargets, work_of
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order
 from enginebench_ui.shared.charts import margins, value_axis
 from enginebench_ui.shared.text import UNKNOWN, Row, count_of, milliseconds
@@ -26,11 +26,14 @@ def headline(found: AcrossTargets) -> str:
     """Say on how many targets it is, and how many of them need a look."""
     failed = {name for one in found.rows for name in one.failed}
     unlike = {name for one in found.rows for name in one.unlike}
-    told = [
-        f"{len(names)} {words}"
-        for names, words in ((failed, "failed"), (unlike, "with other outputs"), (found.odd, "unlike their kind"))
-        if names
-    ]
+    once = {one.target for one in found.odd_once}
+    counts = (
+        (failed, "failed"),
+        (unlike, "with other outputs"),
+        (found.odd, "unlike their kind"),
+        (once, "in single configurations only" if found.odd else "unlike their kind in single configurations"),
+    )
+    told = [f"{len(names)} {words}" for names, words in counts if names]
     return f"{found.targets:,} targets: {', '.join(told) or 'none stands out'}"
 
 
@@ -65,12 +68,7 @@ def across_rows(found: AcrossTargets) -> tuple[Row, ...]:
 
 def works(measurements: Iterable[Measurement]) -> tuple[str, ...]:
     """Return what was measured, apart from on which engine and target."""
-    return tuple(dict.fromkeys(map(work, in_reading_order(measurements))))
-
-
-def work(one: Measurement) -> str:
-    """A model in a configuration."""
-    return f"{one.model_name} · {configuration_across(one)}"
+    return tuple(dict.fromkeys(map(work_of, in_reading_order(measurements))))
 
 
 def spread_figure(
