@@ -35,7 +35,7 @@ STANDSTILL_NS = 1_000_000_000
 class _Reading:
     """The end of a block by both clocks: as the child tells, and when its message came, at the earliest and latest.
 
-    `held_up_ns` is how long the child may have wanted to send it, and waited for a processor.
+    `held_up_ns` is by how much it may have been sent later: what the child did since, or waited for a processor.
     """
 
     told_ns: int
@@ -101,10 +101,11 @@ class BlockClock:
             start_ns, begin = self._first_start
             self._start = start_ns, replace(begin, held_up_ns=0)
             self._held_up_ns = 0
-            self._end_block(message.sent_ns, 0, message.sent_ns - start_ns)
+            self._end_block(message, 0, message.sent_ns, message.sent_ns - start_ns)
         elif message.part.HasField("block"):
             block = message.part.block
-            self._end_block(message.sent_ns, block.begin_ns + block.duration_ns, block.duration_ns)
+            ended_ns = message.ended_ns or message.sent_ns
+            self._end_block(message, block.begin_ns + block.duration_ns, ended_ns, block.duration_ns)
 
     def oversleep(self, late_ns: int, busy_ns: int, slept_ns: int) -> None:
         """The agent awoke so much later than it wanted to, and had worked or waited for a processor for `busy_ns`.
@@ -137,25 +138,27 @@ class BlockClock:
             return None
         return told_ns + (slow_ns if slow_ns > fast_ns else -fast_ns), told_ns
 
-    def _end_block(self, sent_ns: int, end_ns: int, duration_ns: int) -> None:
+    def _end_block(self, message: WorkerMessage, end_ns: int, ended_ns: int, duration_ns: int) -> None:
+        """A block, or what is taken for one, has ended: by the scale of the blocks, and by the clock of messages."""
         if not self._readings:
             self._first_block_end_ns = end_ns
-            self._first_end_ns = self._begin(sent_ns)
+            self._first_end_ns = self._begin(ended_ns)
         self._blocks_ns += duration_ns
         told_ns = self._first_end_ns + end_ns - self._first_block_end_ns
-        self._readings.append(self._reading(told_ns))
+        self._readings.append(self._reading(told_ns, max(0, message.sent_ns - ended_ns)))
 
-    def _reading(self, told_ns: int) -> _Reading:
-        return _Reading(told_ns, self._earliest_ns, self._now_ns, self._blocks_ns, self._held_up_ns)
+    def _reading(self, told_ns: int, after_ns: int = 0) -> _Reading:
+        held_up_ns = self._held_up_ns + after_ns
+        return _Reading(told_ns, self._earliest_ns, self._now_ns, self._blocks_ns, held_up_ns)
 
-    def _begin(self, sent_ns: int) -> int:
+    def _begin(self, ended_ns: int) -> int:
         """Take the begin of the steady state as a reading too; returns the end of the first block on its scale."""
         self._blocks_ns = 0
         if self._start is None:
             return 0
         start_ns, begin = self._start
         self._readings.append(replace(begin, blocks_ns=0))
-        return sent_ns - start_ns
+        return ended_ns - start_ns
 
 
 @dataclass(frozen=True)

@@ -175,9 +175,10 @@ class Channel:
         """Ask for the next turn."""
         write_frame(self._stream, WorkerMessage(turn_wanted=TurnWanted(unfinished=unfinished)))
 
-    def block(self, block: Block, samples: Iterable[Samples]) -> None:
-        """Send a block and then its samples, at most `SAMPLES_PER_PART` in each part."""
-        write_frame(self._stream, WorkerMessage(part=ResultPart(block=block), sent_ns=time.perf_counter_ns()))
+    def block(self, block: Block, ended_ns: int, samples: Iterable[Samples]) -> None:
+        """Send a block, with when it ended, and then its samples, at most `SAMPLES_PER_PART` in each part."""
+        first = ResultPart(block=block)
+        write_frame(self._stream, WorkerMessage(part=first, sent_ns=time.perf_counter_ns(), ended_ns=ended_ns))
         for part in samples:
             write_frame(self._stream, WorkerMessage(part=ResultPart(samples=part)))
 

@@ -192,7 +192,7 @@ class SteadyState:
             paused=found.is_felt,
         )
         self._sum_up(block)
-        self._bench.channel.block(block, to_samples(block.index, timed, self._begin_ns))
+        self._bench.channel.block(block, timed.end_ns, to_samples(block.index, timed, self._begin_ns))
         self._report(self._stopping.elapsed_ns, self._stopping.expected_ns(), self._stopping.iterations)
         gc.collect()  # of what is new only: all else was set aside when the collector was paused
 

@@ -26,7 +26,7 @@ from enginebench_proto.v1 import engine_pb2 as enginebench__proto_dot_v1_dot_eng
 from enginebench_proto.v1 import run_pb2 as enginebench__proto_dot_v1_dot_run__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!enginebench_proto/v1/worker.proto\x12\x0e\x65nginebench.v1\x1a!enginebench_proto/v1/engine.proto\x1a\x1e\x65nginebench_proto/v1/run.proto\"\xb2\x02\n\rWorkerMessage\x12(\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x16.enginebench.v1.EngineH\x00\x12-\n\x05phase\x18\x02 \x01(\x0b\x32\x1c.enginebench.v1.PhaseStartedH\x00\x12,\n\x08progress\x18\x03 \x01(\x0b\x32\x18.enginebench.v1.ProgressH\x00\x12*\n\x04part\x18\x04 \x01(\x0b\x32\x1a.enginebench.v1.ResultPartH\x00\x12\x31\n\x0bturn_wanted\x18\x05 \x01(\x0b\x32\x1a.enginebench.v1.TurnWantedH\x00\x12\x10\n\x06notice\x18\x06 \x01(\tH\x00\x12\r\n\x03pid\x18\x07 \x01(\rH\x00\x12\x0f\n\x07sent_ns\x18\x08 \x01(\x04\x42\t\n\x07message\" \n\nTurnWanted\x12\x12\n\nunfinished\x18\x01 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!enginebench_proto/v1/worker.proto\x12\x0e\x65nginebench.v1\x1a!enginebench_proto/v1/engine.proto\x1a\x1e\x65nginebench_proto/v1/run.proto\"\xc4\x02\n\rWorkerMessage\x12(\n\x06\x65ngine\x18\x01 \x01(\x0b\x32\x16.enginebench.v1.EngineH\x00\x12-\n\x05phase\x18\x02 \x01(\x0b\x32\x1c.enginebench.v1.PhaseStartedH\x00\x12,\n\x08progress\x18\x03 \x01(\x0b\x32\x18.enginebench.v1.ProgressH\x00\x12*\n\x04part\x18\x04 \x01(\x0b\x32\x1a.enginebench.v1.ResultPartH\x00\x12\x31\n\x0bturn_wanted\x18\x05 \x01(\x0b\x32\x1a.enginebench.v1.TurnWantedH\x00\x12\x10\n\x06notice\x18\x06 \x01(\tH\x00\x12\r\n\x03pid\x18\x07 \x01(\rH\x00\x12\x0f\n\x07sent_ns\x18\x08 \x01(\x04\x12\x10\n\x08\x65nded_ns\x18\t \x01(\x04\x42\t\n\x07message\" \n\nTurnWanted\x12\x12\n\nunfinished\x18\x01 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,7 +34,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'enginebench_proto.v1.worker
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_WORKERMESSAGE']._serialized_start=121
-  _globals['_WORKERMESSAGE']._serialized_end=427
-  _globals['_TURNWANTED']._serialized_start=429
-  _globals['_TURNWANTED']._serialized_end=461
+  _globals['_WORKERMESSAGE']._serialized_end=445
+  _globals['_TURNWANTED']._serialized_start=447
+  _globals['_TURNWANTED']._serialized_end=479
 # @@protoc_insertion_point(module_scope)

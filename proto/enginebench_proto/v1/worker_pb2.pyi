@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class WorkerMessage(_message.Message):
-    __slots__ = ("engine", "phase", "progress", "part", "turn_wanted", "notice", "pid", "sent_ns")
+    __slots__ = ("engine", "phase", "progress", "part", "turn_wanted", "notice", "pid", "sent_ns", "ended_ns")
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
@@ -17,6 +17,7 @@ class WorkerMessage(_message.Message):
     NOTICE_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     SENT_NS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_NS_FIELD_NUMBER: _ClassVar[int]
     engine: _engine_pb2.Engine
     phase: _run_pb2.PhaseStarted
     progress: _run_pb2.Progress
@@ -25,7 +26,8 @@ class WorkerMessage(_message.Message):
     notice: str
     pid: int
     sent_ns: int
-    def __init__(self, engine: _Optional[_Union[_engine_pb2.Engine, _Mapping]] = ..., phase: _Optional[_Union[_run_pb2.PhaseStarted, _Mapping]] = ..., progress: _Optional[_Union[_run_pb2.Progress, _Mapping]] = ..., part: _Optional[_Union[_run_pb2.ResultPart, _Mapping]] = ..., turn_wanted: _Optional[_Union[TurnWanted, _Mapping]] = ..., notice: _Optional[str] = ..., pid: _Optional[int] = ..., sent_ns: _Optional[int] = ...) -> None: ...
+    ended_ns: int
+    def __init__(self, engine: _Optional[_Union[_engine_pb2.Engine, _Mapping]] = ..., phase: _Optional[_Union[_run_pb2.PhaseStarted, _Mapping]] = ..., progress: _Optional[_Union[_run_pb2.Progress, _Mapping]] = ..., part: _Optional[_Union[_run_pb2.ResultPart, _Mapping]] = ..., turn_wanted: _Optional[_Union[TurnWanted, _Mapping]] = ..., notice: _Optional[str] = ..., pid: _Optional[int] = ..., sent_ns: _Optional[int] = ..., ended_ns: _Optional[int] = ...) -> None: ...
 
 class TurnWanted(_message.Message):
     __slots__ = ("unfinished",)
