@@ -19,7 +19,9 @@ from offered import engine, target
 
 NET = ModelVersion("aa" * 32, "net", "onnx", (ModelFile("net.onnx", "bb" * 32, 1_000_000),), 1)
 TARGET = target(
-    engine("openvino", hints=("none", "throughput"), multiple_streams=True), engine("torch", loads=("sync",)), cores=2
+    engine("openvino", hints=("none", "throughput"), multiple_streams=True),
+    engine("torch", loads=("sync",), devices=("CPU", "CUDA:0")),
+    cores=2,
 )
 ID = "5ea4c4000001"
 

@@ -60,7 +60,10 @@ class TriedPoint:
 
 @dataclass(frozen=True)
 class GainOverDefault:
-    """So many times as good as the default of an engine the best is; None where that could not be run."""
+    """So many times as good as the default of an engine the best is; None where that could not be run.
+
+    `engine` has the device with it where there are several: "torch on CUDA:0".
+    """
 
     engine: str
     ratio: Bounds | None
@@ -456,7 +459,9 @@ def _rate(one: TriedPoint) -> float:
 
 
 def _gains(tried: Sequence[TriedPoint]) -> Iterator[GainOverDefault]:
-    """What the best gains over the default of each engine."""
-    for one in tried:
-        if one.is_default:
-            yield GainOverDefault(one.engine, one.ratio, one.processes > 0)
+    """What the best gains over the default of each engine, and where there are several devices of each of its own."""
+    defaults = [one for one in tried if one.is_default]
+    several = len({one.configuration.device for one in defaults}) > 1
+    for one in defaults:
+        engine = f"{one.engine} on {one.configuration.device}" if several else one.engine
+        yield GainOverDefault(engine, one.ratio, one.processes > 0)

@@ -43,6 +43,11 @@ def test_the_gain_is_over_the_default_of_each_engine() -> None:
     assert all(one.measured for one in gains.values()), "the first look has every default"
 
 
+def test_defaults_of_several_devices_are_told_apart() -> None:
+    gains = {one.engine for one in carried_out(order(fields={"devices": ["all"]})).gains}
+    assert gains == {"openvino on CPU", "torch on CPU", "torch on CUDA:0"}
+
+
 def test_the_front_has_only_what_nothing_beats_in_both() -> None:
     tried = [one for one in carried_out(order()).tried if one.limited_ns is not None]
     front = [one for one in tried if one.on_front]
