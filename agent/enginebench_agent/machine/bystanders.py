@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from enginebench_agent.machine.cgroup import cpu_quota_cores
 from enginebench_agent.machine.disturbances import is_quiet
 from enginebench_agent.machine.sources import TICK_NS
+from enginebench_proto.agreed.words import UNSEEN_USERS
 from enginebench_proto.v1.measurement_pb2 import Bystanders, MachineUse, ProcessUse
 from enginebench_proto.v1.run_pb2 import Unquiet
 
@@ -122,7 +123,7 @@ def _unseen(root: Path, *, on_processors: bool) -> list[str]:
     if "microsoft" in _text(root / "proc/sys/kernel/osrelease").lower():
         found.append("what Windows does outside of WSL")
     if not on_processors:
-        found.append("who else uses the device")
+        found.append(UNSEEN_USERS)
     return found
 
 

@@ -18,6 +18,7 @@ from enginebench_controller.records import (
 from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.parity import requested_is_not_effective
+from enginebench_proto.agreed.words import UNSEEN_USERS
 
 CORES_TOLERANCE = 1.05
 """Processor time ÷ wall clock may be this many times the cores asked for: clocks are read at slightly other moments."""
@@ -59,6 +60,7 @@ def doubts(measurement: Measurement) -> tuple[str, ...]:
         *_never_steady(measurement),
         *_drifted(measurement),
         _paused(measurement),
+        _unwatched(measurement),
         *_stopped_beside(measurement),
         _disturbed(measurement),
         *_overload(measurement),
@@ -91,6 +93,13 @@ def status_words(measurement: Measurement) -> str:
 def flags(measurement: Measurement) -> tuple[str, ...]:
     """Return all that a reader of a measurement's numbers is to be told."""
     return requested_is_not_effective(measurement) + doubts(measurement)
+
+
+def _unwatched(measurement: Measurement) -> str | None:
+    """Of processors it is known; an H100 that was shared took 2.3 times as long, and its numbers looked quiet."""
+    if UNSEEN_USERS not in disturbances.unseen(measurement):
+        return None
+    return f"{UNSEEN_USERS} ({measurement.configuration.device}) is not known: others slow it down unseen"
 
 
 def _emulated(measurement: Measurement) -> str | None:

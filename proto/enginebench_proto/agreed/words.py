@@ -10,6 +10,9 @@ DEFAULT_DEVICE = "CPU"
 DEFAULT_ENVIRONMENT = "default"
 """The environment that an agent itself runs in."""
 
+UNSEEN_USERS = "who else uses the device"
+"""Of what an agent cannot see: of any device but the processor."""
+
 PROCESSOR = "cpu"
 """The resource that runs on the processor hold."""
 

@@ -136,6 +136,13 @@ def test_nothing_is_doubted_where_nothing_is_wrong_or_nothing_was_measured():
     assert doubts(invented.failed("m2")) == ()
 
 
+def test_of_a_device_beside_the_processor_it_is_said_that_nobody_knows_who_else_used_it():
+    seen = Process(0, bystanders=Bystanders(unseen=("who else uses the device",)))
+    on_gpu = replace(quiet(), processes=(seen,), configuration=replace(quiet().configuration, device="CUDA:0"))
+    assert doubts(on_gpu) == ("who else uses the device (CUDA:0) is not known: others slow it down unseen",)
+    assert marks(on_gpu) == ()
+
+
 def test_more_processor_time_than_cores_is_told():
     too_much = quiet(cpu_time_ns=2_300, steady_state_ns=1_000)
     just_enough = quiet(cpu_time_ns=2_090, steady_state_ns=1_000)
