@@ -85,24 +85,23 @@ def space(
         raise InputError("\n".join(problems))
     common = common_plan(order).model_copy(update={"interleave": False})
     reasons: Counter[str] = Counter()
-    without = {one.name: "" for one in engines} if order.engines != ("all",) else {}
-    points = []
     on_devices = [(engine, device) for engine in engines for device in _devices(order, engine)]
+    without = {_named(order, engine, device): "" for engine, device in on_devices}
+    points = []
     for model, (engine, device) in product(models, on_devices):
         for fields in _grid(order, engine, device, snapshot):
             chosen = {**fields, "models": [model], "engines": [f"{engine.name}@{engine.environment}"]}
             try:
                 _check_load(order, engine)
-                found = expand(
-                    make_plan(common.document() | chosen | {"devices": [device]}, "recommend"), (snapshot,), binder
-                ).cases
+                plan = make_plan({**common.document(), **chosen, "devices": [device]}, "recommend")
+                found = expand(plan, (snapshot,), binder).cases
             except (PlanError, ModelError) as error:
                 reasons[_reason(error)] += 1
-                if without.get(engine.name) == "":
-                    without[engine.name] = _reason(error)
+                if without.get(named := _named(order, engine, device)) == "":
+                    without[named] = _reason(error)
                 continue
             if found:
-                without.pop(engine.name, None)
+                without.pop(_named(order, engine, device), None)
             for case in found:
                 said = {"devices": [case.configuration.device]} if "devices" in order.fields else {}
                 axes = _axes(case, engines, models, has_kinds=bool(snapshot.host.clusters))
@@ -111,14 +110,20 @@ def space(
     if not points:
         told = "\n".join(f"  - {reason}" for reason in reasons)
         raise InputError("there is nothing to choose from" + (f", because:\n{told}" if told else ""))
-    for name, reason in without.items():
-        raise InputError(f"{name} takes no part: {reason}")
+    for named, reason in without.items():
+        raise InputError(f"{named} takes no part: {reason}")
     points = _with_families(points, known)
     _check_outputs_can_be_compared(order, points)
     kept: Sequence[int] = range(len(points))
     if len(points) > MOST_POINTS:
         kept = sorted(spread_out([one.axes for one in points], MOST_POINTS, compared(points)))
     return Space(tuple(points[place] for place in kept), dict(reasons), len(points) - len(kept))
+
+
+def _named(order: RecommendOrder, engine: AvailableEngine, device: str) -> str:
+    """What was asked for by name of an engine and a device: "torch", "torch on CUDA:0", "CUDA:0"; "" for nothing."""
+    has_engine, has_device = order.engines != ("all",), "all" not in order.fields.get("devices", ("all",))
+    return " on ".join([engine.name] * has_engine + [device] * has_device)
 
 
 def _check_load(order: RecommendOrder, engine: AvailableEngine) -> None:

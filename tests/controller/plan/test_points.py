@@ -106,8 +106,28 @@ def test_a_device_beside_the_processor_has_larger_batches_and_all_cores_to_feed_
     alone = engine("alone", devices=("NPU",))
     (device,) = {one.device for one in asked(space(make_order({"models": ["net"]}), target(alone), bound, ("net",)))}
     assert device == "NPU"
-    with pytest.raises(InputError, match=r"full on target 'local' has no device 'TPU'; it has CPU, GPU\.0"):
-        space(make_order({"models": ["net"], "fields": {"devices": ["TPU"]}}), target(both), bound, ("net",))
+
+
+def test_a_device_that_is_named_and_on_which_nothing_runs_is_refused_though_others_are_left() -> None:
+    both, plain = engine("full", devices=("CPU", "GPU.0")), engine("plain")
+
+    def refusal(engines, *devices):
+        with pytest.raises(InputError) as caught:
+            points(both, plain, engines=engines, fields={"devices": list(devices)})
+        return str(caught.value)
+
+    assert "full on target 'local' has no device 'TPU'; it has CPU, GPU.0" in refusal(["full"], "TPU")
+    assert refusal(["full"], "CPU", "TPU").startswith("full on TPU takes no part: full on target 'local' has no device")
+    assert refusal(["all"], "CPU", "TPU").startswith("TPU takes no part: ")
+    assert refusal(["full", "plain"], "CPU", "GPU.0").startswith("plain on GPU.0 takes no part: ")
+    only_small = engine("small", devices=("CPU", "NPU"), batches=(3,))
+    assert points(both, only_small, engines=["all"], fields={"devices": ["all"]}).points
+    found = points(both, plain, engines=["all"], fields={"devices": ["CPU", "GPU.0"]})
+    assert {(one.case.engine.name, one.case.configuration.device) for one in found.points} == {
+        ("full", "CPU"),
+        ("full", "GPU.0"),
+        ("plain", "CPU"),
+    }
 
 
 def test_for_latency_it_is_one_item_at_a_time() -> None:
