@@ -100,15 +100,15 @@ class AcrossTargets:
             found.append(f"unlike their kind, latency ÷ that of the others: {_named(odd)}")
         if self.odd_once:
             once = [f"{one.target} ({one.ratio:.2f}× in {one.work}, {one.engine})" for one in self.odd_once]
-            found.append(f"in single configurations only: {_named(once)}")
+            found.append(f"in single configurations only: {_named(once, '; ')}")
         if self.held_to_their_kind and not self.odd and not self.odd_once:
             found.append(f"of {self.held_to_their_kind} targets none is unlike its kind")
         return tuple(found)
 
 
-def _named(names: Sequence[str]) -> str:
+def _named(names: Sequence[str], between: str = ", ") -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+    return between.join(names[:_MOST_NAMED]) + more
 
 
 def are_many(measurements: Iterable[Measurement]) -> bool:
