@@ -42,7 +42,7 @@ MOST_SAMPLES_TO_DOWNLOAD = 2_000_000
 
 def show_actions(benchmark: WholeBenchmark) -> None:
     """Show the buttons."""
-    with st.container(horizontal=True, horizontal_alignment="right", width="content"):
+    with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", width="content"):
         if benchmark.is_comparable:
             share_button(lambda: kept.report(benchmark.id), benchmark.id)
         help_text = "Measure the same again, as a new benchmark. It begins at once."
@@ -129,16 +129,14 @@ _MOST_FAILURES = 3
 def show_heading(benchmark: WholeBenchmark) -> None:
     """Show name, facts, tallies, the benchmarks it is linked with, and what can be done."""
     own = benchmark.bundle.benchmark
-    left, right = st.columns([5, 4], vertical_alignment="center")
-    with left:
-        st.title(inert(benchmark_title(own.name)), anchor=False)
-    with right, st.container(horizontal=True, horizontal_alignment="right"):
-        show_actions(benchmark)
+    st.title(inert(benchmark_title(own.name)), anchor=False)
     facts = [own.id, instant(own.created_at_unix_ns)] + ["imported"] * own.imported
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(" · ".join(map(inert, facts)), width="content")
-        for text, colour in tallies(one.status for one in benchmark.measurements):
-            st.badge(text, color=colour)
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        with st.container(horizontal=True, vertical_alignment="center", width="content"):
+            st.caption(" · ".join(map(inert, facts)), width="content")
+            for text, colour in tallies(one.status for one in benchmark.measurements):
+                st.badge(text, color=colour)
+        show_actions(benchmark)
     _show_links(benchmark)
 
 
