@@ -21,7 +21,7 @@ from benchmarks.setting import RESULTS, Setting
 from enginebench_controller.graph.analysis import SourceAnalysis
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.plan.expand import Case
-from enginebench_controller.records import Configuration, EngineRef, InputTensor, ModelVersion, Profile
+from enginebench_controller.records import Configuration, EngineRef, HostFacts, InputTensor, ModelVersion, Profile
 from enginebench_controller.runs.outcome import PassOrder, profiled
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
@@ -98,7 +98,7 @@ def _round(bench: _Bench, result: run_pb2.RunResult) -> dict[str, float]:
     return {**seconds, COMPARING: comparing, "matched": share or 0.0}
 
 
-_ORDER = PassOrder("order", "long", 1, {}, {"local": {}})
+_ORDER = PassOrder("order", "long", 1, {}, {"local": HostFacts()})
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
