@@ -104,8 +104,7 @@ class BlockClock:
             self._end_block(message, 0, message.sent_ns, message.sent_ns - start_ns)
         elif message.part.HasField("block"):
             block = message.part.block
-            ended_ns = message.ended_ns or message.sent_ns
-            self._end_block(message, block.begin_ns + block.duration_ns, ended_ns, block.duration_ns)
+            self._end_block(message, block.begin_ns + block.duration_ns, message.ended_ns, block.duration_ns)
 
     def oversleep(self, late_ns: int, busy_ns: int, slept_ns: int) -> None:
         """The agent awoke so much later than it wanted to, and had worked or waited for a processor for `busy_ns`.

@@ -34,6 +34,18 @@ def test_a_measurement_has_its_phases_its_samples_and_its_evidence(run_mine: Cal
     assert measurement.outputs[0] == measurement_pb2.OutputTensor(name="x_scaled", dtype="float32", shape=[2, 4])
 
 
+def test_a_block_is_told_with_when_it_ended_by_the_clock_it_is_sent_by(run_mine: Callable) -> None:
+    messages = run_mine().messages
+    start = next(one for one in messages if one.phase.name == "steady_state")
+    blocks = [one for one in messages if one.part.HasField("block")]
+    assert blocks
+    first = blocks[0].part.block
+    for one in blocks:
+        assert start.sent_ns < one.ended_ns < one.sent_ns
+        since_first_ns = one.part.block.begin_ns + one.part.block.duration_ns - first.begin_ns - first.duration_ns
+        assert one.ended_ns - blocks[0].ended_ns == since_first_ns
+
+
 def test_what_the_engine_does_not_tell_is_observed_or_absent(run_mine: Callable) -> None:
     effective = run_mine().result.measurement.effective
     assert effective.streams == measurement_pb2.IntegerReadback(
