@@ -229,7 +229,7 @@ def test_of_ten_targets_all_are_reserved_or_none(ten: list[AgentProcess], person
         assert to_measure(Home(ann.bench.home), ["t7", "t3"], any_of=1) == ("t3",), "what is one's own is free"
         assert to_measure(Home(bob.bench.home), ["t7", "t3"], any_of=1) == ("t7",)
 
-    bob.bench.cli("targets", "reserve", "t7", "--for", "4s")
+    bob.bench.cli("targets", "reserve", "t7", "--for", "8s")
     made = ann.bench.cli("targets", "reserve", *names, "--for", "2h", "--wait", "1m", "--json")
     assert made.stderr.count("waiting: target 't7': this target is reserved by 'bob'") == 1
     assert {one["reservation"]["holder"] for one in json.loads(made.stdout)["targets"]} == {"ann"}

@@ -162,9 +162,10 @@ def test_a_target_that_is_missed_makes_it_inconclusive(run_mine: Callable) -> No
 
 
 def test_a_warm_up_that_is_cut_off_says_so(run_mine: Callable) -> None:
-    # At most ten of the slow ones fit into the first half; what a busy machine adds does not make the second alike.
-    infer = {"infer": "import time; time.sleep(0.01 if Request.calls < 16 else 0.001)"}
-    stop = configuration.StopRule(min_iterations=1, warmup_ns=200_000_000, max_warmup_ns=200_000_000)
+    # By the time and not by calls, of which fewer fit into a half on a busy machine; the second has at most half slow ones.
+    slow_until = "Request.slow_until = getattr(Request, 'slow_until', 0) or time.monotonic() + 0.6"
+    infer = {"infer": f"import time; {slow_until}; time.sleep(0.02 if time.monotonic() < Request.slow_until else 0.001)"}
+    stop = configuration.StopRule(min_iterations=1, warmup_ns=800_000_000, max_warmup_ns=800_000_000)
     warm_up = run_mine(infer, stop=stop).result.measurement.warm_up
     assert not (warm_up.steady or warm_up.undecided)
     assert "still fell" in warm_up.reason
