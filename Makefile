@@ -1,7 +1,7 @@
 # Everything here sets itself up on a machine with git, make and Python >= 3.11, and is quick the second time.
 #
 #   make demo    measure two real networks on every engine, through a real agent
-#   make test    all tests
+#   make test    all tests but those of boards and of exports, which have targets of their own below
 #   make quick   what is checked in a minute while one works: `make check`, and the tests that start nothing
 #   make check   formatter, linter, types, import contracts, generated code: what is quick
 #   make ui      the pages over what `make demo` measured
@@ -59,6 +59,8 @@ DURATIONS := --durations 30 --durations-min 5
 # What fails beside other tests is run once more by itself, as CPython's `regrtest --rerun` does it: a defect fails twice.
 # Both times are printed. Where a process of tests died (any other status than 1) there is no second time.
 ONCE_MORE := -n 1 --dist loadgroup --last-failed --last-failed-no-failures none
+# What `make test-arm` and `make exports-test` run.
+ELSEWHERE := --ignore tests/arm --ignore tests/exports
 
 .PHONY: demo test environments test-arm test-engines $(TESTED:%=test-engine-%) quick check ui setup engines format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
   exports-test site dist soak storm fleet fuzz faults clean
@@ -70,9 +72,9 @@ ui: setup
 	$(BIN)/enginebench ui
 
 test: setup browser ssh-server $(PROTO_PYTHON)
-	$(BIN)/python -m pytest -n 4 --dist loadgroup -m 'not alone' --ignore tests/arm $(DURATIONS) || { [ $$? = 1 ] && \
-	  echo "once more, by themselves:" && $(BIN)/python -m pytest $(ONCE_MORE) -m 'not alone' --ignore tests/arm; }
-	$(BIN)/python -m pytest -m alone --ignore tests/arm $(DURATIONS)
+	$(BIN)/python -m pytest -n 4 --dist loadgroup -m 'not alone' $(ELSEWHERE) $(DURATIONS) || { [ $$? = 1 ] && \
+	  echo "once more, by themselves:" && $(BIN)/python -m pytest $(ONCE_MORE) -m 'not alone' $(ELSEWHERE); }
+	$(BIN)/python -m pytest -m alone $(ELSEWHERE) $(DURATIONS)
 ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
 endif

@@ -15,10 +15,10 @@ from agent_server import only
 from enginebench_controller.home import HOME_VARIABLE, Home
 from enginebench_controller.jobs.control import job, log_tail, start_job
 from enginebench_controller.jobs.record import JobState
-from integration.bench import QUICK, UNHURRIED, UNWAITING, Bench
+from integration.bench import QUICK, UNHURRIED, UNWAITING, Bench, tiny_model
 
 GRID, SWEEP, QUANTIZED = "Engines side by side", "Requests in flight", "Quantized"
-BASELINE = "baseline"
+BASELINE, TINY = "baseline", "tiny"
 _THOROUGH = ("--processes", "2", "--interval", "0%", "--duration", "1s", "--warmup", "300ms", *UNHURRIED)
 _ENVIRONMENT = Path("agent", "environments", "deepsparse")
 
@@ -32,23 +32,19 @@ def fill(home: Path, *, thorough: bool = False) -> None:
         bench.cli(*arguments, expect=expect, timeout=1200)
 
     few = ("--among", "batch=1,2", "--fix", "load=sync", "--fix", "cores=2", "--max-latency", "p95<100ms")
-    chosen = both if thorough else "onnxruntime"  # each point takes six processes
-    # The more, the longer: most do not differ. A known time is told from another within seconds.
+    # Each point takes six processes, and of levels most do not differ. Known times are told apart within seconds, of
+    # a network whose outputs the fake engine, which computes them without one, has at once.
     levels = ("--options", "onnxruntime.graph_optimization_level=all,disabled", "--budget", "1m")
-    known = (
-        "--options",
-        "fake.latency_us=3000,12000",
-        "--option",
-        "fake.wait=sleep",
-        "--worse",
-        "20%",
-        "--budget",
-        "30s",
-    )
+    rests = ("--option", "fake.wait=sleep")
+    known = ("--options", "fake.latency_us=3000,12000", *rests, "--worse", "20%", "--budget", "30s")
+    chosen = ("--engine", "fake", "--option", "fake.latency_us=3000", *rests, "--budget", "1m")
+    if thorough:
+        chosen, known = ("--engine", both, "--budget", "2m"), levels
     in_flight = ("--load", "async", "--requests", "1,2,4")
     with _asking(home, *both.split(","), "fake"):
-        cli("recommend", model, "--engine", chosen, *few, "--budget", "2m" if thorough else "1m", expect=None)
-        cli("bisect", model, *(levels if thorough else known), expect=None)
+        searched = model if thorough else tiny_model(home / f"{TINY}.onnx")
+        cli("recommend", searched, *chosen, *few, expect=None)
+        cli("bisect", searched, *known, expect=None)
         cli("models", "quantize", model, "--samples", "2")
         quantized = next(one for one in bench.json("models", "list")["models"] if one["derivation"])["digest"][:12]
         cli("profile", quantized, "--engine", both, "--name", QUANTIZED, "--iterations", "10", *UNWAITING)
@@ -61,7 +57,7 @@ def fill(home: Path, *, thorough: bool = False) -> None:
     _as_a_job(Home(home), ["run", quantized, "--engine", both, *sizes_of_job, *timing])
     cli("profile", model, "--engine", engines, "--name", BASELINE, "--iterations", "10", *UNWAITING)
     if "deepsparse" in engines:
-        steps = () if thorough else ("--sparsity", "0,0.6,0.9", "--no-by-layer")
+        steps = () if thorough else ("--sparsity", "0,0.9", "--no-by-layer")
         cli("prospects", "pruning", model, *steps, *UNWAITING)
     rungs = (
         "--processes",

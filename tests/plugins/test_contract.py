@@ -171,6 +171,7 @@ def test_equal_work_that_is_done_once_fails(name: str, statement: Statement, tmp
         statement(Planted(), load_engine(Planted.plugin), tmp_path)
 
 
+@pytest.mark.alone
 def test_a_provider_that_is_told_and_does_not_compute_fails(tmp_path: Path) -> None:
     class Followed(EngineContract):
         plugin = "planted:PROVIDERS"

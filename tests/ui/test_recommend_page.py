@@ -1,11 +1,13 @@
 """The page of recommendations over a real store and a real search: the form, the answer, and where it leads."""
 
 import time
+from dataclasses import replace
 from functools import partial
 from urllib.parse import parse_qs
 
 import pytest
 
+import invented
 import invented_recommendations
 import opened_pages
 from controller.tiny_models import save, tiny_classifier
@@ -85,10 +87,14 @@ def test_the_answer_comes_first_with_the_command_the_front_and_what_was_tried(an
 
 def test_use_it_opens_a_form_that_holds_the_configuration(home, answered, model):
     home.store.save_snapshot(target(engine("openvino", hints=("none", "throughput"), multiple_streams=True), cores=2))
+    (search,) = home.store.searches()
+    of_search = {"id": search.id, "step": 0, "title": "first"}
+    step = {"schema_version": 1, "models": ["net"], "digests": {"net": model.digest}, "search": of_search}
+    home.store.add_benchmark(replace(invented.benchmark(), plan=step))
     query = parse_qs(links(opened())["Use it"])
     best = answered.best_point.configuration
-    app = opened_pages.opened(NEW_BENCHMARK, **(query | {"model": model.digest}))
-    assert query["model"] == ["net"]
+    app = opened_pages.opened(NEW_BENCHMARK, **query)
+    assert app.multiselect(key="model").value == [model.digest[:12]], "the version that was looked at, not a name"
     assert ["openvino"] in [box.value for box in app.multiselect]
     assert app.number_input(key="batch").value == best.batch
     assert app.number_input(key="cores").value == best.cores

@@ -27,6 +27,7 @@ from enginebench_controller.runs.remote_run import Reporter
 from enginebench_controller.runs.resuming import ResumeOrder, take_up_step
 from enginebench_controller.runs.search_ground import SearchGround, about, models_taking_part, search_ground
 from enginebench_controller.runs.searching import held, new_search
+from enginebench_controller.store.searches import digests_of
 from enginebench_controller.targets.session import TargetSession, open_session, refuse_emulated
 from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
@@ -113,7 +114,7 @@ async def _carry_out(
     home: Home, search: Search, order: RecommendOrder, watcher: RecommendWatcher, *, is_new: bool
 ) -> Answer:
     orders = order.of_each_target()
-    binder = Binder(home, common_plan(orders[0]), _digests(home.store.steps_of(search.id)))
+    binder = Binder(home, common_plan(orders[0]), digests_of(home.store.steps_of(search.id)))
     await in_thread(binder.resolve, list(dict.fromkeys(order.models)))
     models = await in_thread(models_taking_part, home, order, binder)
     trusted = tuple(binder.digests.values()) if order.trusted else ()
@@ -253,7 +254,7 @@ def so_far(home: Home, search: Search) -> Answer | None:
     """What the stored steps of a search without an answer tell, unconfirmed; None without any, or any of a target."""
     order = make_order(search.order)
     steps = home.store.steps_of(search.id)
-    binder = Binder(home, common_plan(order.of_each_target()[0]), _digests(steps))
+    binder = Binder(home, common_plan(order.of_each_target()[0]), digests_of(steps))
     binder.resolve(list(dict.fromkeys(order.models)))
     models = models_taking_part(home, order, binder)
     targets = []
@@ -274,11 +275,6 @@ def so_far(home: Home, search: Search) -> Answer | None:
     if not isinstance(told, ForAll):
         raise TypeError("without time there is no next step")
     return _all_told(order, targets, told, broken_off=True)
-
-
-def _digests(steps: Sequence[Benchmark]) -> dict[str, str]:
-    """The model versions that the names meant when the search began."""
-    return {name: digest for one in steps for name, digest in one.plan["digests"].items()}
 
 
 def _best_so_far(ground: SearchGround, done: Sequence[StoredStep]) -> SearchAnswer:

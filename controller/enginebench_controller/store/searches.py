@@ -1,7 +1,7 @@
 """Searches in and out of the store. Their steps are benchmarks like all others, and name the search in their plans."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -22,6 +22,11 @@ def search_of(benchmark: Benchmark) -> str:
     """The id of the search that a benchmark is a step of; "" for none, and for what somebody else wrote there."""
     named = benchmark.plan.get("search")
     return str(named.get("id", "")) if isinstance(named, Mapping) else ""
+
+
+def digests_of(steps: Sequence[Benchmark]) -> dict[str, str]:
+    """The model versions, by digest, that the names meant when a search of these steps began."""
+    return {name: digest for one in steps for name, digest in one.plan["digests"].items()}
 
 
 class SearchStore(StoreFile):

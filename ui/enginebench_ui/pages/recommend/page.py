@@ -16,6 +16,7 @@ from enginebench_controller.home import home_to_read
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, make_order
 from enginebench_controller.records import LOCAL_TARGET, Search, SearchKind
 from enginebench_controller.runs.recommending import so_far
+from enginebench_controller.store.searches import digests_of
 from enginebench_controller.verdicts.recommend.answer import Recommendation, Recommendations
 from enginebench_controller.verdicts.recommend.answer import read_answer as read_stored
 from enginebench_controller.verdicts.recommend.search import SearchOutcome
@@ -210,7 +211,8 @@ def _show_uses(search: Search, found: Recommendation) -> None:
             NEW_BENCHMARK,
             label="Use it",
             icon=":material/edit:",
-            query_params=address_of(found.plan),
+            # A file's name says nothing to a form that knows versions, and the file may hold another one by now.
+            query_params=address_of({**found.plan, "digests": digests_of(reading.steps_of(search.id))}),
             help="A new benchmark with this configuration filled in.",
         )
         st.download_button("Plan", plan, "plan.toml", "application/toml", icon=":material/download:", on_click="ignore")
