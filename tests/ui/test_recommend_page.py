@@ -89,8 +89,9 @@ def test_use_it_opens_a_form_that_holds_the_configuration(home, answered, model)
     home.store.save_snapshot(target(engine("openvino", hints=("none", "throughput"), multiple_streams=True), cores=2))
     (search,) = home.store.searches()
     of_search = {"id": search.id, "step": 0, "title": "first"}
-    step = {"schema_version": 1, "models": ["net"], "digests": {"net": model.digest}, "search": of_search}
-    home.store.add_benchmark(replace(invented.benchmark(), plan=step))
+    odd = {"schema_version": 1, "models": ["net"], "search": of_search}
+    home.store.add_benchmark(replace(invented.benchmark("b0000001"), plan=odd))
+    home.store.add_benchmark(replace(invented.benchmark("b0000002"), plan=odd | {"digests": {"net": model.digest}}))
     query = parse_qs(links(opened())["Use it"])
     best = answered.best_point.configuration
     app = opened_pages.opened(NEW_BENCHMARK, **query)

@@ -26,7 +26,7 @@ def search_of(benchmark: Benchmark) -> str:
 
 def digests_of(steps: Sequence[Benchmark]) -> dict[str, str]:
     """The model versions, by digest, that the names meant when a search of these steps began."""
-    return {name: digest for one in steps for name, digest in one.plan["digests"].items()}
+    return {name: digest for one in steps for name, digest in (one.plan.get("digests") or {}).items()}
 
 
 class SearchStore(StoreFile):
