@@ -43,6 +43,22 @@ def test_on_a_phone_the_sidebar_opens_and_closes_behind_the_page_that_was_chosen
     settled(page)
 
 
+# Words of what is pressed that do not fit into it.
+CUT_OFF = """() => Array.from(document.querySelectorAll('[data-testid=stMain] :is(a, button, label) *'))
+    .filter(each => each.checkVisibility() && each.clientWidth && each.textContent.trim())
+    .filter(each => each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).overflowX === 'hidden')
+    .map(each => each.textContent)"""
+
+
+def test_in_a_narrow_window_beside_the_sidebar_no_word_is_cut_off(open_page, real_pages, views):
+    page = open_page(width=900, height=1000)
+    found = {
+        name: go(page, real_pages, views[name]).evaluate(CUT_OFF)
+        for name in ("home", "targets", "compare-summary", "new-benchmark", "recommend", "benchmark-baseline")
+    }
+    assert {name: cut for name, cut in found.items() if cut} == {}
+
+
 def test_home_tells_what_was_measured_last_and_leads_on(page, real_pages):
     go(page, real_pages, "")
     expect(page.locator(".st-key-answer")).to_be_visible()
