@@ -18,7 +18,7 @@ from enginebench_controller.jobs.record import JobState
 from integration.bench import QUICK, UNHURRIED, UNWAITING, Bench, tiny_model
 
 GRID, SWEEP, QUANTIZED = "Engines side by side", "Requests in flight", "Quantized"
-BASELINE, TINY = "baseline", "tiny"
+BASELINE = "baseline"
 _THOROUGH = ("--processes", "2", "--interval", "0%", "--duration", "1s", "--warmup", "300ms", *UNHURRIED)
 _ENVIRONMENT = Path("agent", "environments", "deepsparse")
 
@@ -32,8 +32,8 @@ def fill(home: Path, *, thorough: bool = False) -> None:
         bench.cli(*arguments, expect=expect, timeout=1200)
 
     few = ("--among", "batch=1,2", "--fix", "load=sync", "--fix", "cores=2", "--max-latency", "p95<100ms")
-    # Each point takes six processes, and of levels most do not differ. Known times are told apart within seconds, of
-    # a network whose outputs the fake engine, which computes them without one, has at once.
+    # Real levels mostly do not differ, and each point takes six processes. The fake engine's times are told apart
+    # within seconds, on a tiny network: it computes the outputs by a reference that takes ten seconds for SqueezeNet.
     levels = ("--options", "onnxruntime.graph_optimization_level=all,disabled", "--budget", "1m")
     rests = ("--option", "fake.wait=sleep")
     known = ("--options", "fake.latency_us=3000,12000", *rests, "--worse", "20%", "--budget", "30s")
@@ -42,7 +42,7 @@ def fill(home: Path, *, thorough: bool = False) -> None:
         chosen, known = ("--engine", both, "--budget", "2m"), levels
     in_flight = ("--load", "async", "--requests", "1,2,4")
     with _asking(home, *both.split(","), "fake"):
-        searched = model if thorough else tiny_model(home / f"{TINY}.onnx")
+        searched = model if thorough else tiny_model(home / "tiny.onnx")
         cli("recommend", searched, *chosen, *few, expect=None)
         cli("bisect", searched, *known, expect=None)
         cli("models", "quantize", model, "--samples", "2")
