@@ -8,8 +8,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
-from agent_server import AgentProcess
+from agent_server import AgentProcess, only
 from enginebench_controller.home import Home
 from enginebench_controller.plan.gate import GateOrder
 from enginebench_controller.runs.gate import GateWatcher, gate
@@ -107,6 +108,22 @@ def test_a_head_that_fails_stops_the_gate_and_is_no_pass(here: Bench, model: Pat
     found = here.json("gate", *arguments, expect=1)
     assert found["outcome"] == "cannot_tell"
     assert any(one.startswith("head: ") for one in found["problems"])
+
+
+def test_a_head_that_the_target_refuses_is_told_and_what_base_took_is_kept(
+    here: Bench, model: Path, tmp_path: Path, start_agent: Callable[..., AgentProcess]
+) -> None:
+    forbidden = tmp_path / "net.pt"
+    torch.jit.save(torch.jit.trace(torch.nn.Linear(8, 4).eval(), torch.zeros(1, 8)), forbidden)
+    target = start_agent(config=f"allow_executable_formats = false\n{only('torch')}")
+    where = ("--engine", "torch", "--shape", "x=1x8", "--cores", "1", "--target", target.address)
+    found = here.json("gate", "--base", model, "--head", forbidden, *where, "--budget", "40s", expect=1)
+    assert found["outcome"] == "cannot_tell"
+    assert any("allow_executable_formats" in one for one in found["problems"])
+    (entry,) = Home(here.home).store.benchmarks()
+    measured = here.json("show", entry.benchmark.id)["measurements"]
+    assert sorted(one["status"] for one in measured) == ["failed", "ok", "ok"]
+    assert here.json("resume")["plans"] == []
 
 
 def test_ctrl_c_leaves_what_was_measured(here: Bench, model: Path) -> None:

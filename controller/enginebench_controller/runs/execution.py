@@ -169,11 +169,11 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
 
 
 def whole_rounds(group: Group, samples: Sequence[SampleFile]) -> int:
-    """Forget the processes that not all members have: they are no pairs. Returns how many are left of each.
+    """Forget the processes that not all members have that go on: they are no pairs. Returns how many are left of each.
 
-    A member that is in the store had as many as the others when it came there.
+    A member that is in the store had as many as the others when it came there; one that failed may never have begun.
     """
-    rounds = min((len(member.results) for member in group.members if not member.settled), default=0)
+    rounds = min((len(member.results) for member in group.members if member.goes_on and not member.settled), default=0)
     for member, file in zip(group.members, samples, strict=True):
         if member.goes_on and not member.settled:
             member.results = {one: member.results[one] for one in list(member.results)[:rounds]}
