@@ -220,7 +220,7 @@ def claimed(path: Path) -> Iterator[PlanClaim | None]:
     Raises `InputError` for a file that this version cannot read.
     """
     try:
-        stream = path.open("rb")
+        stream = path.open("r+b")  # over NFS only what was opened for writing can be locked alone: flock(2)
     except FileNotFoundError:
         yield None
         return

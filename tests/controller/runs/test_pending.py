@@ -1,11 +1,14 @@
 """What a command is about to do is on the disk before it begins, and nobody else's while it lives."""
 
+import errno
+import fcntl
 import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +109,25 @@ def test_a_plan_is_its_commands_alone_while_that_lives(tmp_path: Path) -> None:
     with claimed(path) as gone:
         assert gone is None
     assert plans(tmp_path) == ()
+
+
+def test_a_plan_is_claimed_where_only_what_was_opened_for_writing_can_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+
+    def of_nfs(stream: Any, operation: int) -> None:
+        if fcntl.fcntl(stream, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        lock(stream, operation)
+
+    monkeypatch.setattr(fcntl, "flock", of_nfs)
+    with written(tmp_path, PENDING):
+        (path,) = plans(tmp_path)
+        with claimed(path) as claim:
+            assert claim is None
+    with claimed(path) as claim:
+        assert claim is not None
 
 
 @pytest.mark.slow
