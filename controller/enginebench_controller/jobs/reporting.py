@@ -38,26 +38,29 @@ class Pace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began_s = clock()
+        self._target_of: dict[str, str] = {}
         self._courses: defaultdict[str, _Course] = defaultdict(lambda: _Course(clock()))
 
     def add(self, cases: Sequence[Case]) -> None:
         """These are to come."""
         for case in cases:
+            self._target_of[case.outcome_id] = case.target
             self._courses[case.target].open_s += _expected_s(case)
 
     def begun(self, case: Case) -> None:
         """This one is being carried out."""
-        self._courses[case.target].begun_s[case.outcome_id] = _expected_s(case)
+        self._course(case).begun_s[case.outcome_id] = _expected_s(case)
 
     def finished(self, case: Case, *, worked: bool) -> None:
-        """This one has ended."""
-        course, now = self._courses[case.target], self._clock()
+        """This one has ended. One that failed took none of the time in which others of its course are at work."""
+        course, now = self._course(case), self._clock()
         course.open_s -= _expected_s(case)
         course.begun_s.pop(case.outcome_id, None)
         if worked:
             course.worked_expected_s += _expected_s(case)
             course.worked_s += now - course.since_s
-        course.since_s = now
+        if worked or not course.begun_s:
+            course.since_s = now
 
     def seconds_left(self) -> float:
         """Until the last target is done; what takes longer than it should counts as nearly done."""
@@ -66,6 +69,10 @@ class Pace:
     def seconds_left_at(self, share: float) -> float | None:
         """As for a job of equal steps, of which this share is done; None before any is."""
         return (self._clock() - self._began_s) * (1 - share) / share if share > 0 else None
+
+    def _course(self, case: Case) -> _Course:
+        """That of the target for which it was planned; on a cluster another machine of the kind may carry it out."""
+        return self._courses[self._target_of[case.outcome_id]]
 
     def _left(self, course: _Course) -> float:
         usual = self._usual(course)
@@ -195,7 +202,12 @@ class ProgressWriter:
         place = self._places[case.outcome_id]
         reason = failure.message if failure else ""
         self._cells[place] = replace(
-            self._cells[place], state=CellState(status.value), doing="", reason=reason, outcome_id=outcome_id
+            self._cells[place],
+            target=case.target,
+            state=CellState(status.value),
+            doing="",
+            reason=reason,
+            outcome_id=outcome_id,
         )
         self._pace.finished(case, worked=status.has_numbers)
         if self._benchmark_id is None:

@@ -1,5 +1,7 @@
 """What is left of a job is judged by what its cells took so far."""
 
+from dataclasses import replace
+
 import pytest
 
 from enginebench_controller.jobs.reporting import Pace, Uploads
@@ -55,6 +57,29 @@ def test_a_cell_that_failed_at_once_says_nothing_about_the_others(clock):
     clock.now = 0.1
     pace.finished(cells[0], worked=False)
     assert pace.seconds_left() == pytest.approx(10)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_member_that_failed_leaves_the_time_to_those_that_took_turns_with_it(clock, place):
+    pace = Pace(clock)
+    cells = [cell(batch) for batch in (1, 2, 4, 8)]
+    pace.add(cells)
+    for one in cells[:3]:
+        pace.begun(one)
+    clock.now = 40  # the two that worked were to take 20
+    for number, one in enumerate(cells[:3]):
+        pace.finished(one, worked=number != place)
+    assert pace.seconds_left() == 20
+
+
+def test_on_a_cluster_another_machine_of_the_kind_takes_off_what_was_planned_for_the_first(clock):
+    pace = Pace(clock)
+    cells = [cell(batch) for batch in (1, 2, 4)]
+    pace.add(cells)
+    clock.now = 10
+    pace.finished(cells[0], worked=True)
+    pace.finished(replace(cells[1], target="its twin"), worked=True)
+    assert pace.seconds_left() == 5, "two at a time"
 
 
 def test_targets_work_side_by_side_and_each_at_one_thing_after_the_other(clock):
