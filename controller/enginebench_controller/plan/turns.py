@@ -1,13 +1,13 @@
 """Who takes turns with whom: what one answer compares, as far as it can be alive together."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.expand import MAX_INTERLEAVED, Case, Expansion
 from enginebench_controller.plan.plan import Plan
-from enginebench_controller.records import Configuration, Load, ModelVersion, TargetSnapshot
+from enginebench_controller.records import Configuration, Load, ModelVersion, StopRule, TargetSnapshot
 from enginebench_controller.records.model import families
 
 ENGINE_BYTES = 300_000_000
@@ -31,11 +31,19 @@ def in_turns(
 ) -> Expansion:
     """Let the cases that one answer compares take turns, with more and shorter processes.
 
-    `models` tell which versions are one family. Those that cannot be alive together run alone, as a note says; nothing
-    changes for plans that say otherwise, and for ladders, whose rungs are no rivals.
+    `models` tell which versions are one family. Those that cannot be alive together run alone, as a note says. Where
+    all of a device take turns, only their rule changes; nothing does for plans that say otherwise, for gates, which
+    say it all themselves, and for ladders, whose rungs are no rivals.
     """
-    if plan.interleave is not True or plan.ladder or plan.rungs:
+    if not plan.interleave or plan.ladder or plan.rungs:
         return expansion
+    rule = plan.stop_rule(in_turns=True)
+    if plan.device_takes_turns:
+        members = Counter((case.target, case.resources) for case in expansion.cases)
+        cases = [
+            _with_rule(case, rule) if members[case.target, case.resources] > 1 else case for case in expansion.cases
+        ]
+        return replace(expansion, cases=tuple(cases))
     memory = {snapshot.target: snapshot.host.memory_bytes for snapshot in snapshots}
     names: dict[str, str] = {}
     notes = []
@@ -44,14 +52,15 @@ def in_turns(
             notes.append(f"{_work(group[0])}: measured one after the other, not in turns: {why}")
         else:
             names |= {case.outcome_id: f"turns-{number}" for case in group}
-    rule = plan.stop_rule(in_turns=True)
     cases = [
-        replace(case, turns=names[case.outcome_id], configuration=replace(case.configuration, stop=rule))
-        if case.outcome_id in names
-        else case
+        replace(_with_rule(case, rule), turns=names[case.outcome_id]) if case.outcome_id in names else case
         for case in expansion.cases
     ]
     return replace(expansion, cases=tuple(cases), notes=(*expansion.notes, *notes))
+
+
+def _with_rule(case: Case, rule: StopRule) -> Case:
+    return replace(case, configuration=replace(case.configuration, stop=rule))
 
 
 def _groups(cases: Sequence[Case], models: Iterable[ModelVersion]) -> list[list[Case]]:

@@ -86,6 +86,13 @@ def test_what_cannot_take_turns_runs_alone_and_a_note_says_why() -> None:
 def test_all_of_a_device_take_turns_where_that_is_asked_for() -> None:
     expansion = planned(TWO, batch=[1, 4], interleave="device")
     assert groups(expansion.cases, of_device=True) == [4]
+    rules = {
+        (case.configuration.stop.processes, case.configuration.stop.target_relative_half_width)
+        for case in expansion.cases
+    }
+    assert rules == {(5, 0)}, "as where only what is compared takes turns"
+    (alone,) = planned(TWO, engines=["ort"], interleave="device").cases
+    assert alone.configuration.stop.processes == 3, "one by itself takes turns with nobody"
 
 
 def test_rungs_of_a_ladder_are_no_rivals() -> None:
