@@ -181,9 +181,9 @@ def configurations(
     axes = itertools.product(plan.cores or (None,), plan.streams, plan.precision, plan.hint)
     stop = plan.stop_rule()
     for wish, streams, precision, hint in axes:
-        most, _ = _cores_meant(wish, snapshot)
+        most, _ = cores_meant(wish, snapshot)
         for load, requests, arrivals in _loads(plan, most, streams, hint):
-            cores, cluster = _cores_meant(wish or default_cores(engine, snapshot, requests), snapshot)
+            cores, cluster = cores_meant(wish or default_cores(engine, snapshot, requests), snapshot)
             yield Configuration(
                 device=device,
                 batch=batch,
@@ -210,7 +210,7 @@ def cores_in(wish: int | str) -> int | None:
     return int(number) if number.isdecimal() else None
 
 
-def _cores_meant(wish: int | str | None, snapshot: TargetSnapshot) -> tuple[int, str]:
+def cores_meant(wish: int | str | None, snapshot: TargetSnapshot) -> tuple[int, str]:
     """How many cores of which kind; kind "" where all are alike, and for several kinds together."""
     kinds = {one.name: one.physical_cores for one in snapshot.host.clusters}
     usable, fastest = usable_cores(snapshot) or 1, next(iter(kinds), "")

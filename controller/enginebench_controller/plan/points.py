@@ -9,7 +9,7 @@ from typing import Any
 
 from enginebench_controller.errors import InputError, ModelError, PlanError
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.configurations import cores_in, default_cores, select_engines, usable_cores
+from enginebench_controller.plan.configurations import cores_meant, default_cores, select_engines, usable_cores
 from enginebench_controller.plan.expand import Case, expand
 from enginebench_controller.plan.plan import Plan, SearchStep, make_plan
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, RecommendOrder, common_plan
@@ -310,7 +310,7 @@ def _grid(
     core_counts = [int(one) if str(one).isdecimal() else one for one in cores]
     seen = set()
     for batch, core_count, precision in product(batches, core_counts, said.get("precision") or ("f32",)):
-        for mode in _modes(order, engine, (cores_in(core_count) or 1) if is_processor else DEVICE_STREAMS):
+        for mode in _modes(order, engine, cores_meant(core_count, snapshot)[0] if is_processor else DEVICE_STREAMS):
             fields = {"batch": [batch], "cores": [core_count], "precision": [precision], **mode}
             if (key := repr(fields)) not in seen:
                 seen.add(key)

@@ -87,6 +87,16 @@ def test_unlike_cores_are_places_of_their_own_and_the_default_is_the_fast_kind()
     assert [one.axes["cluster"] for one in found] == ["big", "big", "little", "little", "little", ""]
 
 
+@pytest.mark.parametrize(("word", "streams"), [("all", 6), ("little", 4), ("big", 2), ("little:3", 3)])
+def test_cores_said_by_a_word_are_as_many_streams_as_by_their_number(word: str, streams: int) -> None:
+    board = target(FULL, cores=6)
+    kinds = (CoreCluster("big", 2), CoreCluster("little", 4))
+    board = replace(board, host=replace(board.host, clusters=kinds))
+    order = make_order({"models": ["net"], "goal": "throughput", "axes": {"cores": [word], "batch": ["1"]}})
+    found = space(order, board, bind, ("net",)).points
+    assert {one.case.configuration.streams for one in found} == {1, streams}
+
+
 def test_a_device_beside_the_processor_has_larger_batches_and_all_cores_to_feed_it() -> None:
     def bound(name, batch):
         return BoundModel(NET, (InputTensor("x", "float32", (batch, 8)),))
