@@ -88,6 +88,21 @@ def test_a_model_is_brought_once_to_each_host(elsewhere: Any, cluster: DaskClust
     assert len([one for one in calls if one["method"].endswith("/Upload")]) == 1
 
 
+def test_a_model_that_a_machine_threw_out_for_another_is_brought_again(
+    home: Bench, cluster: DaskCluster, tmp_path: Path
+) -> None:
+    models = [tiny_model(tmp_path / f"net{number}.onnx", seed=number) for number in range(2)]
+    settings = cluster.agent_data / "agent.toml"
+    before = settings.read_text()
+    settings.write_text(f"max_cache_bytes = {3 * models[0].stat().st_size // 2}\n{before}")
+    try:
+        words = ("--engine", "onnxruntime", "--batch", "1,2,3", "--no-interleave", "--order-seed", "1", *QUICK)
+        document = home.json("run", *models, *words, "--executor", cluster.executor)
+    finally:
+        settings.write_text(before)
+    assert [(one.status, one.failure) for one in home.measurements(document)] == [("ok", None)] * 6
+
+
 def test_an_agent_has_the_environment_of_the_login(home: Bench, elsewhere: Any, cluster: DaskCluster) -> None:
     with started(home, "run", elsewhere[0], "--dry-run", "--engine", "fake", "--executor", cluster.executor) as running:
         wait_until(lambda: bool(cluster.agents()), 60)

@@ -116,12 +116,16 @@ class Cluster:
         """What came of a group. A machine that lacks its files is given them, once, and then carries it out itself."""
         paths = {file.sha256: path for case in order.cases for file, path in remote_run.files_of(bench, case)}
         where = self._alike(order.cases[0].target)
+        lacked: set[tuple[str, str]] = set()
         for _ in range(ATTEMPTS):
             carried: Carried = await self._scheduler.done(where, on_worker.carry_out, order, {})
             if not carried.lacking:
                 return carried
             async with self._bringing[carried.hostname]:
-                missing = {one for one in carried.lacking if (carried.hostname, one) not in self._brought}
+                lacking = {(carried.hostname, one) for one in carried.lacking}
+                # What is lacked for a second time was not brought meanwhile: its cache has thrown it out again.
+                missing = {one[1] for one in lacking if one in lacked or one not in self._brought}
+                lacked |= lacking
                 if missing:
                     carried = await self._brought_to(carried, order, {one: paths[one] for one in missing})
                 if not carried.lacking:
