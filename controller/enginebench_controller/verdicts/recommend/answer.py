@@ -319,6 +319,8 @@ def _lead(found: Recommendation, *, with_model: bool) -> str:
         return ""
     name = configuration_words(rival, with_model=with_model)
     middle, low, high = rival.ratio
+    if high < 1 / _CLEAR:  # cheaper than the best of those that hold the limits, and not known to be one of them
+        return f"; {name} does {1 / middle:.2f} × as well and may hold {' and '.join(found.limits)}, too: cannot tell"
     if low <= _CLEAR:
         return f"; as good within {100 * max(high - 1, 1 - low):.0f} %: {name}"
     if found.goal is Goal.THROUGHPUT:
