@@ -128,7 +128,8 @@ class _Tries:
         above = min((one for one in broken if one > (rate or 0.0)), default=inf)
         seen = self.confirmed.get(rate or 0.0, self.looks.get(rate or 0.0, []))
         of_limit = tuple(_exponentials(interval(one)) for one in zip(*seen, strict=True))
-        kept = Kept.HELD if held else Kept.NONE if rate is None else Kept.CANNOT_TELL
+        nothing_left = rate is None and (self.refused or self._look() is None)
+        kept = Kept.HELD if held else Kept.NONE if nothing_left else Kept.CANNOT_TELL
         return RateFound(kept, self.rival.candidate, rate, None if above == inf else above, of_limit)
 
     def _step(self, terms: RateTerms, rate: float, rounds: int) -> Step:

@@ -35,8 +35,11 @@ def test_the_highest_rate_that_fresh_processes_hold_is_found_between_two_that_ar
 
 
 def test_a_limit_that_is_broken_at_every_rate_is_told_so() -> None:
-    found, _ = carried_out(servers=(Server(service_s=0.010, limit_s=0.009),))
+    servers = (Server(service_s=0.010, limit_s=0.009),)
+    found, _ = carried_out(budget_s=200.0, servers=servers)
     assert (found.kept, found.rate_per_s) == (Kept.NONE, None)
+    found, _ = carried_out(budget_s=100.0, servers=servers)
+    assert (found.kept, found.rate_per_s) == (Kept.CANNOT_TELL, None), "lower rates were not looked at"
 
 
 def test_a_rival_only_has_to_show_that_it_keeps_up_more() -> None:
@@ -50,6 +53,16 @@ def test_a_rival_only_has_to_show_that_it_keeps_up_more() -> None:
     found, _ = carried_out(rivals, 300.0, servers=(SERVER, faster))
     assert (found.kept, found.candidate) == (Kept.HELD, 1)
     assert 0.94 * faster.most_per_s < found.rate_per_s <= faster.most_per_s
+
+
+def test_a_rate_that_there_was_no_time_to_lower_is_no_sign_that_none_is_kept() -> None:
+    look = Step(StepPurpose.RATE, (0,), 2, 10.0, 140.0)
+    over = {0: Reading(0.0, (0.3,))}
+    rival, terms = RatedCandidate(0, 200.0), RateTerms(samples=20)
+    for budget_s, taken in ((60.0, [StepTaken(look, (over, over), {}, 30.0)]), (5.0, [])):
+        found = next_rate([rival], terms, budget_s, taken)
+        assert (found.kept, found.rate_per_s) == (Kept.CANNOT_TELL, None)
+    assert next_rate([rival], terms, 60.0, [StepTaken(look, (), {0: "no"}, 30.0)]).kept is Kept.NONE
 
 
 def test_without_time_for_fresh_processes_nothing_is_said_to_hold() -> None:
