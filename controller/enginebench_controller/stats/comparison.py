@@ -41,7 +41,7 @@ MIN_PAIRS = 6
 _EXACT_PAIRS = 100
 
 _ANYTHING = log(1000)
-"""Of very few pairs that are looked at after each the interval may be that wide, and tells nothing."""
+"""Of very few pairs, and those that are looked at after each, the interval may be that wide, and tells nothing."""
 
 
 class Verdict(StrEnum):
@@ -210,7 +210,8 @@ def _over_pairs(log_ratios: Sequence[float], planned: int | None) -> _Estimate |
         ends, p_value = sequential_interval(log_ratios, planned), sequential_p_value(log_ratios, planned) or 0.0
     assert ends is not None  # noqa: S101  # as there is an estimate
     if ends.half > _ANYTHING:
-        return f"{len(log_ratios)} pairs of processes are too few to tell, where it is looked at after each"
+        where = "" if planned is None else ", where it is looked at after each"
+        return f"{len(log_ratios)} pairs of processes are too few to tell{where}"
     return _Estimate(ends.middle, ends.low, ends.high, p_value, ComparisonMethod.PAIRED_PROCESSES)
 
 

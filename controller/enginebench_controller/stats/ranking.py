@@ -27,6 +27,9 @@ MOST_PROCESSES = 100
 _MANY = 1e6
 """Degrees of freedom of what is as good as normal."""
 
+_WIDEST = 300.0
+"""Half of a log ratio's interval at most, which is everything; few processes of many members would ask for more."""
+
 _SURE_ENOUGH = 1.25
 """So much more than the spread that was seen asks for is advised, as that is known from few processes."""
 
@@ -102,7 +105,7 @@ class _Estimate:
     @property
     def ends(self) -> tuple[float, float]:
         """The ends of the interval it is judged by."""
-        half = _quantile(self.level, self.degrees) * self.error if self.error else 0.0
+        half = min(_quantile(self.level, self.degrees) * self.error, _WIDEST) if self.error else 0.0
         centre = self.middle + self.off
         return centre - half, centre + half
 
@@ -139,7 +142,7 @@ def rank(sides: Sequence[Side], turns: Sequence[str | None], practical: float = 
     slower = [one.place for one in ranks if one.standing is Standing.SLOWER]
     first = [one.place for one in ranks if one.standing is not Standing.SLOWER]
     divided = all(_is_slower(known.between(one, other), practical) for one in first for other in slower)
-    return Ranking(tuple(ranks), _bound(ranks, known), _processes(unsure), divided)
+    return Ranking(tuple(ranks), _bound(ranks, known), _processes(unsure, practical), divided)
 
 
 def _estimate(a: Side, b: Side, *, together: bool) -> _Estimate | str:
@@ -224,8 +227,13 @@ def _rank(place: int, one: _Estimate, practical: float) -> Rank:
     if _is_slower(one, practical):
         standing = Standing.SLOWER
     else:
-        standing = Standing.SAME if max(abs(low), abs(high)) <= log1p(ALIKE) else Standing.UNSURE
+        standing = Standing.SAME if max(abs(low), abs(high)) <= _alike(practical) else Standing.UNSURE
     return Rank(place, standing, exp(one.middle), exp(low), exp(high), one.is_paired, one.note)
+
+
+def _alike(practical: float) -> float:
+    """The log ratio within which two are the same: whatever does not count is."""
+    return log1p(max(ALIKE, practical))
 
 
 def _bound(ranks: Sequence[Rank], known: _Known) -> float | None:
@@ -236,17 +244,17 @@ def _bound(ranks: Sequence[Rank], known: _Known) -> float | None:
     return exp(max(ends)) - 1 if ends else None
 
 
-def _processes(unsure: Sequence[_Estimate | str]) -> int | None:
+def _processes(unsure: Sequence[_Estimate | str], practical: float) -> int | None:
     """How many it takes until each is known to be slower, or the same: whichever of the two comes first."""
     estimates = [one for one in unsure if isinstance(one, _Estimate)]
     if len(estimates) < len(unsure):
         return None
-    return max((_needed(one) for one in estimates), default=None)
+    return max((_needed(one, practical) for one in estimates), default=None)
 
 
-def _needed(one: _Estimate) -> int:
+def _needed(one: _Estimate, practical: float) -> int:
     spread = _SURE_ENOUGH * one.error * max(1, one.processes) ** 0.5
-    wanted = max(abs(one.middle), log1p(ALIKE) - abs(one.middle))
+    wanted = max(abs(one.middle), _alike(practical) - abs(one.middle))
     for count in range(max(3, one.processes + 1), MOST_PROCESSES):
         if _quantile(one.level, count - 1) * spread / count**0.5 <= wanted:
             return count

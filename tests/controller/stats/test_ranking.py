@@ -26,6 +26,24 @@ def test_nobody_is_fastest_whom_another_is_known_to_beat():
     assert found.ranks[1].low > 1
 
 
+def test_of_many_members_with_two_processes_each_nothing_can_be_told():
+    """All pairs of 30, at one degree of freedom: the interval is wider than a float has room for."""
+    luck = np.random.default_rng(11)
+    sides = [Side({}, {process: 4e6 * float(luck.lognormal(0, 0.3)) for process in range(2)}) for _ in range(30)]
+    ranking = rank(sides, [None] * 30)
+    assert {one.standing for one in ranking.ranks[1:]} == {Standing.UNSURE}
+    assert all(np.isfinite((one.low, one.high)).all() and one.low < 1e-3 < 1e3 < one.high for one in ranking.ranks[1:])
+
+
+def test_what_somebody_shrugs_off_is_the_same():
+    sides = [side(4.0, 4.0), side(4.28, 4.28)]
+    assert rank(sides, ["turns"] * 2).ranks[1].standing is Standing.SLOWER
+    shrugged = rank(sides, ["turns"] * 2, practical=0.1)
+    assert shrugged.ranks[1].standing is Standing.SAME
+    assert shrugged.processes is None
+    assert shrugged.bound == pytest.approx(0.07, abs=0.01)
+
+
 def test_an_interval_is_the_one_that_the_two_have_when_nobody_else_is_ranked():
     """Of one process each, ranks of blocks make an interval whose middle is not its centre."""
     luck = np.random.default_rng(5)
