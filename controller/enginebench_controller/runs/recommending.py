@@ -36,7 +36,7 @@ from enginebench_controller.verdicts.recommend.answer import (
     recommendation,
     recommendations,
 )
-from enginebench_controller.verdicts.recommend.candidates import Step, StepTaken
+from enginebench_controller.verdicts.recommend.candidates import LAST, Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll, OnTarget, next_for_all
 from enginebench_controller.verdicts.recommend.search import SearchAnswer, answer, next_step
 from enginebench_controller.verdicts.recommend.steps import StoredStep, step_of, stored_step
@@ -296,7 +296,7 @@ async def _take(
     time_of_step: StepTime,
 ) -> Benchmark:
     points = [ground.space.points[place] for place in step.candidates]
-    iterations = samples_of_limit(ground.order.latency_limit if step.purpose is StepPurpose.CONFIRM else None)
+    iterations = samples_of_limit(ground.order.latency_limit if step.purpose in LAST else None)
     named = SearchStep(id=search.id, step=number, title=_title(step), purpose=step.purpose)
     if step.rate_per_s is None:
         plan = step_plan(ground.order, points, step.rounds, step.process_s, iterations, named)
