@@ -120,6 +120,15 @@ def describe_load(configuration: Configuration) -> str:
     return str(configuration.load) if configuration.load is Load.SYNC else f"async {configuration.requests}"
 
 
+def describe_settings(configuration: Configuration) -> Iterator[str]:
+    """What was asked of the engine beside its load, and is no default: "4 streams", "hint latency", "level=low"."""
+    if configuration.streams > 1:
+        yield f"{configuration.streams} streams"
+    if configuration.hint is not Hint.NONE:
+        yield f"hint {configuration.hint}"
+    yield from (f"{name}={value}" for name, value in sorted(configuration.options.items()))
+
+
 @dataclass(frozen=True)
 class BoundModel:
     """A model version fit for one batch: itself or a derived copy, with its inputs and the assumptions made.

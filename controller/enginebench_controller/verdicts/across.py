@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.plan.configurations import describe_load
+from enginebench_controller.plan.configurations import describe_load, describe_settings
 from enginebench_controller.records import HostFacts, Measurement, ModelVersion, Status, TargetSnapshot
 from enginebench_controller.verdicts.doubts import marks
 from enginebench_controller.verdicts.output_check import check_outputs
@@ -176,7 +176,7 @@ def configuration_across(one: Measurement) -> str:
     asked = one.configuration
     precision = "" if asked.precision == "f32" else str(asked.precision)
     parts = (asked.device, f"batch {asked.batch}", f"cores {asked.place}", describe_load(asked), precision)
-    return ", ".join(filter(None, parts))
+    return ", ".join(filter(None, (*parts, *describe_settings(asked))))
 
 
 def _row(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import invented
-from enginebench_controller.records import Failure, FailureKind, Status
+from enginebench_controller.records import Failure, FailureKind, Hint, Status
 from enginebench_controller.verdicts.across import across_targets, kind_of, work_of
 
 GENERATOR = np.random.default_rng(7)
@@ -144,3 +144,17 @@ def test_what_is_doubtful_or_computes_something_else_is_named():
     assert row.doubtful == ("board-007",)
     assert row.unlike == ("board-003",)
     assert row.failed == ()
+
+
+@pytest.mark.parametrize("setting", [{"streams": 4}, {"hint": Hint.THROUGHPUT}, {"options": {"level": "low"}}])
+def test_what_was_asked_of_the_engine_makes_rows_of_their_own(setting):
+    few, snapshots = boards(21, batches=(1,))
+    others = [
+        replace(one, id=f"{one.id}-other", configuration=replace(one.configuration, **setting))
+        for one in slowed(few, "board-003", 1.0)
+    ]
+    others = [replace(one, latency=replace(one.latency, median_ns=2.5 * one.latency.median_ns)) for one in others]
+    others[3] = replace(others[3], latency=None, status=Status.FAILED)
+    found = across_targets([*few, *others], snapshots, ())
+    assert [row.targets for row in found.rows] == [21, 21]
+    assert found.odd == () and found.odd_once == ()
