@@ -4,6 +4,7 @@ A history alone never blames an engine: with another version after the change th
 gate of the two versions confirms, or does not (`runs.gate`).
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,9 +14,10 @@ from statistics import median
 from typing import Any
 
 from enginebench_controller.home import Home
-from enginebench_controller.plan.configurations import describe_load
+from enginebench_controller.plan.configurations import describe_load, describe_settings
+from enginebench_controller.plan.options import words_of
 from enginebench_controller.plan.plan import BASE
-from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement
+from enginebench_controller.records import LOCAL_TARGET, Configuration, Load, Measurement
 from enginebench_controller.records.run import in_environment
 from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level
 from enginebench_controller.store.benchmarks import BenchmarkEntry
@@ -109,11 +111,8 @@ def history_words(history: TrendHistory) -> str:
     """Which history it is: "resnet50 on onnxruntime (local, CPU, batch 1, 2 cores, sync)"."""
     chosen = history.configuration
     engine = in_environment(history.engine, history.environment)
-    options = f", {chosen.streams} streams" if chosen.streams > 1 else ""
-    options += f", hint {chosen.hint}" if chosen.hint is not Hint.NONE else ""
-    options += "".join(f", {name}={value}" for name, value in sorted(chosen.options.items()))
-    where = f"{history.target}, {chosen.device}, {chosen.size}, {describe_load(chosen)}, {chosen.precision}{options}"
-    return f"{history.model_name} on {engine} ({where})"
+    asked = (chosen.device, chosen.size, describe_load(chosen), chosen.precision, *describe_settings(chosen))
+    return f"{history.model_name} on {engine} ({', '.join((history.target, *asked))})"
 
 
 def _time(history: TrendHistory, point: TrendPoint) -> float | None:
@@ -260,13 +259,15 @@ def known(home: Home, alerts: Sequence[Alert]) -> tuple[Confirmation | None, ...
 
 
 def gate_command(alert: Alert) -> str | None:
-    """What a person types to confirm a candidate; None where it cannot be."""
+    """What a person types to confirm a candidate; None where it cannot be, or `gate` has no options for such work."""
     if alert.cause is not Cause.CANDIDATE or obstacle(alert):
         return None
+    fields = dict(plan_fields(alert))
+    if [fields.pop(name) for name in ("streams", "hint", "load", "requests")] != [[1], ["none"], ["sync"], []]:
+        return None
     before, after = (side_words(alert, version) for version in alert.versions)
-    chosen = alert.history.configuration
-    place = f"--device {chosen.device} --batch {chosen.batch} --cores {chosen.place} --precision {chosen.precision}"
-    return f"enginebench gate {alert.history.model_digest[:12]} --base {before} --head {after} {place}"
+    sides = ("--base", before, "--head", after)
+    return shlex.join(["enginebench", "gate", alert.history.model_digest[:12], *sides, *words_of(fields)])
 
 
 def obstacle(alert: Alert) -> str:
@@ -316,9 +317,8 @@ def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confi
         if result is not None and _is_of(alert, result.measurements[BASE]):
             return confirmation_of(result)
     command = gate_command(alert)
-    return Confirmation(
-        Finding.UNCONFIRMED, obstacle(alert) or f"not confirmed by a gate yet: --confirm runs it, or {command}"
-    )
+    ways = "--confirm runs it" + (f", or {command}" if command else "")
+    return Confirmation(Finding.UNCONFIRMED, obstacle(alert) or f"not confirmed by a gate yet: {ways}")
 
 
 def _is_of(alert: Alert, base: Measurement) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from enginebench_controller.files.verdicts.gates import alerts_document
 from enginebench_controller.home import Home
-from enginebench_controller.records import Arrivals, Configuration, Load
+from enginebench_controller.records import Arrivals, Configuration, InputTensor, Load
 from enginebench_controller.runs.gate import confirm
 from enginebench_controller.verdicts.alerts import Finding, alerts, gate_command, known
 from histories import Change, digest, keep_history
@@ -38,6 +38,19 @@ def test_a_candidate_is_unconfirmed_with_the_command_that_would_tell(home):
     )
     assert command in found.sentence
     assert gate_command(alert).startswith(command)
+
+
+def test_the_command_that_would_tell_does_the_same_work(home):
+    said = Configuration("CPU", 1, cores=2, options={"level": "low"}, inputs=(InputTensor("ids", "int64", (1, 128)),))
+    alert = only_alert(home, configuration=said)
+    assert gate_command(alert).endswith("--precision f32 --shape ids=1x128 --option fake.level=low")
+
+
+def test_work_for_which_a_gate_has_no_options_is_confirmed_by_ours_alone(home):
+    alert = only_alert(home, configuration=Configuration("CPU", 1, cores=2, load=Load.ASYNC, requests=4, streams=4))
+    assert gate_command(alert) is None
+    (found,) = known(home, [alert])
+    assert found.sentence == "not confirmed by a gate yet: --confirm runs it"
 
 
 def test_what_is_the_machine_needs_no_gate(home):
