@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from browser import real_runs
 from browser.drawn import charts, go, grid, pick, press, rows, settled, tick
 from browser.real_runs import GRID, SWEEP
+from controller.tiny_models import save, tiny_classifier
 from enginebench_controller.home import Home
 from enginebench_controller.jobs.control import jobs
 from enginebench_controller.jobs.record import JobState
@@ -167,6 +168,15 @@ def test_a_target_is_added_checked_and_removed(page, home, pages, tmp_path):
     press(page, "Remove it")
     expect(page.get_by_role("heading", name="bench")).to_have_count(0)
     assert "bench" not in {target.name for target in home.store.targets()}
+
+
+def test_a_form_that_waits_for_the_engines_goes_on_once_they_are_known(page, serve_pages, tmp_path):
+    bench = Bench.of_engines(tmp_path / "home", "fake")
+    Home(bench.home).library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"))
+    go(page, serve_pages(bench.home), "new-benchmark?model=tiny")
+    press(page, "Ask which engines there are")
+    expect(page.get_by_text("Engines and devices as of")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("asking for engines")).to_have_count(0)
 
 
 def test_what_cannot_be_is_told_in_a_sentence(page, pages, tmp_path):

@@ -26,7 +26,7 @@ def _show(belongs: Belongs, running_before: set[str]) -> None:
     found = _found(belongs)
     for one in found:
         _show_line(job_line(one, log_tail(one, lines=1)))
-    if any(one.state.has_ended and one.id in running_before for one in found):
+    if running_before - {one.id for one in found if not one.state.has_ended}:  # one that has ended may belong no more
         st.rerun()
 
 
