@@ -10,6 +10,7 @@ from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import cancel, jobs
 from enginebench_controller.jobs.record import JobState
 from enginebench_ui.pages import JOB, JOBS, NEW_BENCHMARK, NEW_PROFILE
+from enginebench_ui.shared.order_fields import address_of
 from integration.bench import Bench
 from offered import engine, missing, target
 from opened_pages import opened, texts
@@ -150,6 +151,27 @@ def test_the_configurations_of_another_benchmark_can_be_taken_over(asked, model)
     assert [row["Batch"] for row in grid(app)] == [2, 8]
     assert list(grid(app)[0]) == ["Batch", "1 core"]
     assert app.multiselect(key="load").value == ["async"]
+
+
+@pytest.mark.parametrize(("cores", "columns"), [(["all"], 1), (["2"], 1), (["1", "all"], 2)])
+def test_cores_said_by_a_word_are_taken_over_and_opened_from_an_address(asked, model, cores, columns):
+    plan = {"schema_version": 1, "models": [model.digest], "engines": ["x"], "cores": cores}
+    benchmark = invented.benchmark("b0000001", "before")
+    asked.store.add_benchmark(type(benchmark)(benchmark.id, benchmark.name, benchmark.created_at_unix_ns, plan))
+    taken_over = opened(NEW_BENCHMARK, model=model.digest, engine="x", **{"with": "b0000001"})
+    next(one for one in taken_over.button if one.label == "Same configurations as that one").click().run()
+    opened_so = opened(NEW_BENCHMARK, **{**dict(address_of(plan)), **several_cores(plan)})
+    for app in (taken_over, opened_so):
+        assert not app.exception
+        said = app.selectbox(key="cores").value if columns == 1 else app.multiselect(key="several_cores").value
+        assert (said if columns == 1 else [*map(str, said)]) == (cores[0] if columns == 1 else cores)
+        assert len(grid(app)[0]) == 1 + columns
+
+
+def several_cores(plan):
+    """The parts of the address that are there several times."""
+    found = [value for name, value in address_of(plan) if name == "several_cores"]
+    return {"several_cores": found} if found else {}
 
 
 def test_a_profile_is_ordered_with_zeros_where_an_engine_can_impose_them(asked, model):

@@ -98,7 +98,7 @@ def test_use_it_opens_a_form_that_holds_the_configuration(home, answered, model)
     assert app.multiselect(key="model").value == [model.digest[:12]], "the version that was looked at, not a name"
     assert ["openvino"] in [box.value for box in app.multiselect]
     assert app.number_input(key="batch").value == best.batch
-    assert app.number_input(key="cores").value == best.cores
+    assert app.selectbox(key="cores").value == str(best.cores)
     assert app.multiselect(key="load").value == [best.load.value]
 
 

@@ -63,36 +63,19 @@ def choose_cores(offered: Sequence[int | str], most: int | None) -> Fields:
         if several:
             chosen = _several("several_cores", offered, default=list(offered[:2]))
         else:
-            one = _kind_of_cores(offered) if has_kinds else _number_of_cores(every)
+            one = st.selectbox(
+                "Cores",
+                [str(one) for one in offered],
+                index=None,
+                placeholder="all of the fastest kind" if has_kinds else every,
+                accept_new_options=True,  # of a plan, or typed: whatever --cores takes, which the plan checks
+                key="cores",
+                bind="query-params",
+                label_visibility="collapsed",
+            )
             chosen = [] if one is None else [one]
         st.caption(f"Physical cores; by default all {'of the fastest kind' if has_kinds else 'that the target has'}.")
     return {"cores": chosen} if chosen else {}
-
-
-def _number_of_cores(every: str) -> int | None:
-    number: int | None = st.number_input(
-        "Cores",
-        min_value=1,
-        value=None,
-        placeholder=every,
-        key="cores",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    return number
-
-
-def _kind_of_cores(offered: Sequence[int | str]) -> str | None:
-    chosen: str | None = st.selectbox(
-        "Cores",
-        [str(one) for one in offered],
-        index=None,
-        placeholder="all of the fastest kind",
-        key="cores",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    return chosen
 
 
 def _toggle(label: str, key: str) -> bool:

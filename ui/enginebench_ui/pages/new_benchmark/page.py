@@ -224,14 +224,14 @@ def _label(benchmark: Benchmark) -> str:
 def _take_over(plan: Mapping[str, Any]) -> None:
     """Set the widgets of the form to what a plan says; runs before they are drawn."""
     axes = axes_of(plan)
-    for several, name, one, toggle in (
-        ("batches", "batch", "batch", "batches_on"),
-        ("several_cores", "cores", "cores", "cores_on"),
+    for several, name, toggle, kind in (
+        ("batches", "batch", "batches_on", int),
+        ("several_cores", "cores", "cores_on", str),
     ):
         values = axes.get(name) or []
         st.session_state[toggle] = len(values) > 1
         st.session_state[several] = values
-        st.session_state[one] = values[0] if values else (1 if one == "batch" else None)
+        st.session_state[name] = kind(values[0]) if values else (1 if name == "batch" else None)
     for name in ("precision", "load", "hint"):
         if axes.get(name):
             st.session_state[name] = axes[name]
