@@ -10,7 +10,7 @@ from enginebench_controller.jobs.control import jobs
 from enginebench_controller.records import Configuration
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS
-from histories import Change, keep_history
+from histories import Change, digest, keep_history
 from opened_pages import opened, texts
 
 pytestmark = pytest.mark.slow
@@ -188,6 +188,15 @@ def test_changes_stand_below_the_trend_and_nothing_unconfirmed_is_called_a_regre
     assert list(changes["Cause"]) == ["perhaps the engine"]
     assert list(changes["Found"]) == ["unconfirmed"]
     assert "regression" not in " ".join(texts(app.markdown) + texts(app.caption))
+
+
+def test_changes_of_what_was_measured_as_a_copy_for_a_batch_stand_there_too(store):
+    keep_history(store, "net", Change(factor=1.2, version="2.0"))
+    copy = replace(invented.model(digest("net"), "net"), parent_digest="ab" * 32, derivation=invented.BATCH_4)
+    store.save_model(invented.model("ab" * 32, "net"))
+    store.save_model(copy)
+    app = opened(BENCHMARK, id="b-net-015", view="trend")
+    assert list(app.dataframe[1].value["Time"]) == ["×1.20"]
 
 
 def test_a_history_that_is_too_short_for_changes_says_so(grid):

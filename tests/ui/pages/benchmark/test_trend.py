@@ -1,5 +1,6 @@
 """A trend tells engines and versions apart, and says what changed beyond noise."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -75,6 +76,20 @@ def test_the_figure_names_versions_where_they_change_and_marks_this_benchmark():
     assert line.marker.size[2] > line.marker.size[0]
     assert line.error_y.array[0] == pytest.approx(0.01)
     assert "%{y:,.4~r} ms/" in line.hovertemplate, "large figures stand in full"
+
+
+def test_the_chart_has_the_times_of_the_table(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        shown = tracks(POINTS, {"fake"})
+        (line,) = trend_figure(shown, LENS, EngineLooks()).data
+        assert [f"{one:%Y-%m-%d %H:%M}" for one in line.x] == [row["When"][:16] for row in trend_rows(shown, LENS)][
+            ::-1
+        ]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_rows_are_newest_first_with_the_change_from_the_point_before():

@@ -67,9 +67,9 @@ def trend(measurement_id: str) -> tuple[TrendPoint, ...]:
     return _trend(*place(), measurement_id)
 
 
-def trend_alerts(model_digest: str, target: str) -> Findings:
-    """Return where the histories of a model version on a target changed, with what gates said of that."""
-    return _trend_alerts(*place(), model_digest, target)
+def trend_alerts(measurement_id: str) -> Findings:
+    """Return where histories changed of the version that was measured, on its target, with what gates said of that."""
+    return _trend_alerts(*place(), measurement_id)
 
 
 def curves(wanted: Sequence[str], benchmark: WholeBenchmark) -> Mapping[str, LatencyCurve]:
@@ -160,8 +160,9 @@ def _trend(path: str, generation: str, measurement_id: str) -> tuple[TrendPoint,
 
 
 @kept(8)
-def _trend_alerts(path: str, generation: str, model_digest: str, target: str) -> Findings:
-    found = [alerts(one) for one in store_at(path).histories(model_digest, target)]
+def _trend_alerts(path: str, generation: str, measurement_id: str) -> Findings:
+    measured = store_at(path).measurement(measurement_id)  # a copy for a batch where the page shows its original
+    found = [alerts(one) for one in store_at(path).histories(measured.model_digest, measured.target)]
     return tuple((one, known(home_to_read(), one.alerts)) for one in found)
 
 

@@ -291,7 +291,7 @@ def _show_alerts(measurement: Measurement, engines: Sequence[str]) -> None:
     """Where the histories drawn above changed; nothing that no gate confirmed is called a regression."""
     found: kept.Findings = ()
     with reading.banner_on_error():
-        every = kept.trend_alerts(measurement.model_digest, measurement.target)
+        every = kept.trend_alerts(measurement.id)
         found = tuple(one for one in every if one[0].history.engine in engines and is_shown(one[0], measurement))
     if not found:
         return

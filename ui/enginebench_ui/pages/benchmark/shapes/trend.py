@@ -162,7 +162,7 @@ def _track_name(point: TrendPoint) -> str:
 def _line(track: Track, look: EngineLook, lens: TrendLens) -> go.Scatter:
     values = [lens.value(point) for point in track.points]
     return go.Scatter(
-        x=[datetime.fromtimestamp(point.at_unix_ns / 1e9, UTC) for point in track.points],
+        x=[datetime.fromtimestamp(point.at_unix_ns / 1e9, UTC).astimezone() for point in track.points],
         y=[value.value for value in values],
         error_y={
             "type": "data",
