@@ -94,11 +94,25 @@ def test_a_search_is_part_of_the_address(swept):
 
 def test_a_selected_row_opens_its_profile(swept):
     app = opened(PROFILES)
-    app.session_state["profiles Baseline"] = {"selection": {"rows": [], "cells": [(0, "Model")]}}
+    app.session_state[listing_key(app)] = {"selection": {"rows": [], "cells": [(0, "Model")]}}
     app.run()
 
     assert texts(app.title) == ["baseline"]
     assert app.query_params["id"] == "baseline"
+
+
+def test_a_row_that_was_selected_opens_no_other_when_a_profile_has_come_meanwhile(swept):
+    app = opened(PROFILES)
+    swept.add_profiles([replace(invented_sweeps.baseline(), id="newer")])
+    app.session_state[listing_key(app)] = {"selection": {"rows": [], "cells": [(0, "Model")]}}
+    app.run()
+
+    assert texts(app.title) == ["Performance profiles"]
+
+
+def listing_key(app):
+    """What the table of baselines is called as it was drawn last."""
+    return re.search("profiles Baseline .*", app.dataframe[0].proto.id)[0]
 
 
 def test_a_profile_has_a_summary_that_tells_measured_from_estimated(swept):

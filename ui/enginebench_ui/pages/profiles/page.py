@@ -103,7 +103,8 @@ def _show_listing(kind: ListedKind, listing: Listing) -> None:
         height="content" if len(listing.rows) <= MOST_WITHOUT_SCROLLING else SCROLLING_PX,
         on_select="rerun",
         selection_mode=["single-row", "single-cell"],
-        key=f"profiles {kind}",
+        # Other rows are another widget: a place that was clicked means nothing among them.
+        key=f"profiles {kind} {hash(tuple(map(repr, listing.queries)))}",
         alt=f"{kind} profiles",
     )
     row_cards(listing.rows, len(listing.rows), f"profiles {kind}", columns=COLUMNS)
