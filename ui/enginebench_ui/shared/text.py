@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from enginebench_controller.files.csv_tables import BEGINS_A_FORMULA
-from enginebench_controller.records import Arrivals, Readback, ReadbackSource, SearchKind, Status
+from enginebench_controller.records import Arrivals, Measurement, Readback, ReadbackSource, SearchKind, Status
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_proto.agreed.durations import duration_words
@@ -95,9 +95,21 @@ def arrivals_text(arrivals: Arrivals | None) -> str:
     return "" if arrivals is None else f"{arrivals.rate_per_s:g}/s {arrivals.process}"
 
 
+def inputs_text(measurement: Measurement) -> str:
+    """Name what was fed to the model: "inputs random"."""
+    return f"inputs {shortened(measurement.configuration.input_set.name, _LONGEST_NAME)}"
+
+
+def options_text(measurement: Measurement) -> str:
+    """Name an engine's own options: "level=low, spin=false"; empty without any."""
+    said = ", ".join(f"{name}={value}" for name, value in sorted(measurement.configuration.options.items()))
+    return shortened(said, _LONGEST_NAME)
+
+
 STATUS_COLOURS = {Status.OK: "green", Status.INCONCLUSIVE: "orange", Status.FAILED: "red", Status.CANCELLED: "gray"}
 """How each status is coloured, here and on the page of one benchmark; the word always stands beside the colour."""
 _LONGEST_TITLE = 90
+_LONGEST_NAME = 48
 
 _STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

@@ -7,7 +7,16 @@ import pytest
 
 import invented
 from enginebench_controller.files.palette import EngineLooks
-from enginebench_controller.records import Arrivals, Configuration, Effective, EngineRef, Load, Readback, ReadbackSource
+from enginebench_controller.records import (
+    Arrivals,
+    Configuration,
+    Effective,
+    EngineRef,
+    InputSet,
+    Load,
+    Readback,
+    ReadbackSource,
+)
 from enginebench_ui.pages.benchmark.shapes.measurements import (
     failure_views,
     measurement_rows,
@@ -87,6 +96,17 @@ def test_rows_that_differ_only_in_their_load_say_so():
 
     assert [(row["Load"], row["Requests"]) for row in rows] == [("sync", "1 in flight"), ("async", "3 in flight")]
     assert "Load" not in measurement_rows([one_by_one])[0]
+
+
+def test_rows_that_differ_only_in_options_or_inputs_say_so():
+    plain = invented.measured("m1")
+    tuned = replace(plain, id="m2", configuration=replace(plain.configuration, options={"level": "low"}))
+    given = replace(plain.configuration.input_set or InputSet(), name="photos")
+    fed = replace(plain, id="m3", configuration=replace(plain.configuration, input_set=given))
+    rows = measurement_rows([plain, tuned, fed])
+    assert [row["Options"] or "" for row in rows] == ["", "level=low", ""]
+    assert [row["Inputs"] for row in rows] == ["inputs random", "inputs random", "inputs photos"]
+    assert len(set(series_names([plain, tuned, fed]).values())) == 3
 
 
 def test_a_failed_row_has_no_number_and_says_how_it_ended():

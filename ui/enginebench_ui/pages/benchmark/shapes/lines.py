@@ -11,7 +11,7 @@ from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Measurement
 from enginebench_controller.verdicts.parity import in_reading_order
 from enginebench_ui.shared.charts import margins
-from enginebench_ui.shared.text import arrivals_text, count_of, engine_label, shortened
+from enginebench_ui.shared.text import arrivals_text, count_of, engine_label, inputs_text, options_text, shortened
 
 GridCell = tuple[int, int]
 """A place in the grid of a line: batch and cores."""
@@ -123,10 +123,6 @@ def _settings(measurement: Measurement) -> Identity:
     return (measurement.model_digest, measurement.target, *map(str, axes), *kind)
 
 
-def _options(measurement: Measurement) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sorted(measurement.configuration.options.items()))
-
-
 _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "model": lambda m: shortened(m.model_name, _LONGEST_NAME),
     "target": lambda m: m.target,
@@ -138,8 +134,8 @@ _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "load": lambda m: str(m.configuration.load),
     "requests": lambda m: f"{m.configuration.requests} in flight",
     "arrivals": lambda m: arrivals_text(m.configuration.arrivals),
-    "inputs": lambda m: f"inputs {shortened(m.configuration.input_set.name, _LONGEST_NAME)}",
-    "options": lambda m: shortened(_options(m), _LONGEST_NAME),
+    "inputs": inputs_text,
+    "options": options_text,
 }
 """What a line can be told apart by, apart from its engine."""
 

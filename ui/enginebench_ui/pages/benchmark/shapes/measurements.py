@@ -29,7 +29,17 @@ from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.words import ranges
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.charts import margins
-from enginebench_ui.shared.text import Row, arrivals_text, cells, engine_label, milliseconds, percent, readback
+from enginebench_ui.shared.text import (
+    Row,
+    arrivals_text,
+    cells,
+    engine_label,
+    inputs_text,
+    milliseconds,
+    options_text,
+    percent,
+    readback,
+)
 
 _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "target": lambda m: m.target,
@@ -41,6 +51,8 @@ _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "load": lambda m: str(m.configuration.load),
     "requests": lambda m: f"{m.configuration.requests} in flight",
     "arrivals": lambda m: arrivals_text(m.configuration.arrivals),
+    "inputs": inputs_text,
+    "options": options_text,
 }
 
 
@@ -62,7 +74,7 @@ def series_names(measurements: Sequence[Measurement]) -> dict[str, str]:
     }
 
 
-_RARE_AXES = ("target", "streams", "hint", "load", "requests", "arrivals")
+_RARE_AXES = ("target", "streams", "hint", "load", "requests", "arrivals", "inputs", "options")
 _SOMETIMES: Mapping[str, set[str | float | None]] = {
     "Environment": {DEFAULT_ENVIRONMENT},
     "Kind of cores": {""},
