@@ -115,6 +115,9 @@ def test_projects_of_an_address_that_are_gone_leave_room_for_two_others(measured
 def test_a_project_that_a_search_hides_stays_chosen(measured):
     app = opened(a=FAKE, q="other")
     assert dict(app.query_params)["a"] == FAKE
+    app = opened(a=FAKE, b=OTHER, q="other")
+    (card,) = [text for text in texts(app.markdown) if "-badge[**" in text]
+    assert "[**B**]" in card, "that the search hides A makes nobody else A"
 
 
 def test_versions_stand_below_those_they_were_made_from(measured, tiny):

@@ -1,6 +1,6 @@
 """Projects: model versions × engines × targets, what to compare, and the versions with their families."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -217,7 +217,7 @@ def _show_projects(
     chosen = chosen_in_order(before, keys, ticked)
     _address(chosen)
     _show_compare(chosen, bar)
-    _show_chosen([view for key in chosen for view in views if view.key == key][: len(SIDES)])
+    _show_chosen(chosen, {view.key: view for view in views})
 
 
 def _address(chosen: tuple[str, ...]) -> None:
@@ -244,10 +244,11 @@ def _show_compare(chosen: tuple[str, ...], bar: st.delta_generator.DeltaGenerato
         st.switch_page(COMPARE, query_params=comparison(chosen))
 
 
-def _show_chosen(views: list[ProjectView]) -> None:
-    if not views:
-        return
-    for side, colour, view, column in zip(SIDES, SIDE_COLOURS, views, st.columns(len(SIDES)), strict=False):
+def _show_chosen(chosen: tuple[str, ...], views: Mapping[str, ProjectView]) -> None:
+    """A card a side, without those that the search hides."""
+    sides = [one for one in zip(SIDES, SIDE_COLOURS, chosen, strict=False) if one[2] in views]
+    for (side, colour, key), column in zip(sides, st.columns(len(SIDES)) if sides else (), strict=False):
+        view = views[key]
         with column.container(border=True, height="stretch", key=f"side {side}"):
             st.markdown(f":{colour}-badge[**{side}**] {inert(view.title)}")
             st.markdown(f"**{inert(view.headline)}**  \n{inert(view.configuration)}")
