@@ -119,6 +119,16 @@ def test_a_series_is_drawn_for_each_colour_and_rows_without_a_number_are_told():
     assert remarks(frame, axes) == ("1 rows without a value on an axis are not drawn.",)
 
 
+def test_names_that_differ_are_places_that_do_however_alike_they_begin():
+    attention = "/bert/encoder/layer.0/attention/output/"
+    names = [f"{attention}{end}" for end in ("dense/MatMul", "dense/Add", "LayerNorm/Add")]
+    names += [f"{'x' * 30}{middle}{'y' * 30}" for middle in ("left", "right")]
+    frame = answer_frame(answered({"layer": "VARCHAR", "ms": "INTEGER"}, *((name, 1) for name in names)))
+    (bars,) = answer_figure(frame, Axes(ChartKind.BARS, "layer", "ms"), EngineLooks()).data
+    assert len(set(bars.x)) == len(names)
+    assert bars.x[0].endswith("dense/MatMul")
+
+
 def test_bars_over_each_other_are_told():
     frame = answer_frame(answered({"x": "VARCHAR", "y": "INTEGER"}, ("a", 1), ("a", 2)))
     assert "lie over each other" in remarks(frame, Axes(ChartKind.BARS, "x", "y"))[0]

@@ -6,7 +6,8 @@ was asked for, and the best of several would often be the least sure one.
 
 import html
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -18,7 +19,7 @@ from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_integer_
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.store.sql_query import QueryResult
 from enginebench_ui.shared.charts import NOISE, SERIES, margins
-from enginebench_ui.shared.text import cells, count_of
+from enginebench_ui.shared.text import cells, count_of, shortened
 
 _EXACT_IN_BROWSER = 2**53
 """Numbers above are not exact in JavaScript: identifiers and instants in nanoseconds would change."""
@@ -136,9 +137,9 @@ def _first(names: Sequence[str], other: str) -> str | None:
 def answer_figure(frame: pd.DataFrame, axes: Axes, engines: EngineLooks) -> go.Figure:
     """Draw the first `MOST_POINTS` rows that have a number to draw."""
     rows = frame[frame[axes.y].notna() & frame[axes.x].notna()].head(MOST_POINTS)
-    figure = go.Figure()
+    figure, labels = go.Figure(), _labels(map(str, rows[axes.x]))
     for name, colour, series in _coloured(rows, axes.colour, engines):
-        figure.add_trace(_trace(series, axes, name, colour))
+        figure.add_trace(_trace(series, axes, name, colour, labels))
     figure.update_xaxes(title=_label(axes.x), type=_axis(frame[axes.x]), automargin=True)
     figure.update_yaxes(title=_label(axes.y), rangemode="tozero" if axes.kind is ChartKind.BARS else "normal")
     legend = {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "title": _label(axes.colour or "")}
@@ -191,9 +192,9 @@ def _coloured(rows: pd.DataFrame, colour: str | None, engines: EngineLooks) -> l
     return [(name, colours[name], rows[names == name]) for name in ordered]
 
 
-def _trace(rows: pd.DataFrame, axes: Axes, name: str, colour: str) -> go.Bar | go.Scatter:
+def _trace(rows: pd.DataFrame, axes: Axes, name: str, colour: str, labels: Mapping[str, str]) -> go.Bar | go.Scatter:
     as_text = _axis(rows[axes.x]) == "category"
-    x = [_label(str(value)) for value in rows[axes.x]] if as_text else rows[axes.x]
+    x = [labels[str(value)] for value in rows[axes.x]] if as_text else rows[axes.x]
     # Plotly reads a few HTML tags in every text; values come from elsewhere.
     shared: dict[str, Any] = {"x": list(x), "y": list(rows[axes.y]), "name": _label(name), "marker": {"color": colour}}
     if axes.kind is ChartKind.BARS:
@@ -201,9 +202,19 @@ def _trace(rows: pd.DataFrame, axes: Axes, name: str, colour: str) -> go.Bar | g
     return go.Scatter(**shared, mode="lines+markers" if axes.kind is ChartKind.LINES else "markers")
 
 
+def _labels(texts: Iterable[str]) -> Mapping[str, str]:
+    """A label for each text; those of texts that differ do, too: what has one name in a chart has one place."""
+    numbers: Counter[str] = Counter()
+    found = {}
+    for text in dict.fromkeys(texts):
+        label = _label(text)
+        numbers[label] += 1
+        found[text] = label if numbers[label] == 1 else f"{label} ({numbers[label]})"
+    return found
+
+
 def _label(text: str) -> str:
-    short = text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…"
-    return html.escape(short)
+    return html.escape(shortened(text, _LONGEST_LABEL))
 
 
 @dataclass(frozen=True)
