@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 
 import numpy as np
 import pytest
@@ -85,6 +85,16 @@ def test_what_cannot_be_sent_before_the_maximum_is_counted() -> None:
     assert load.unsent > 0.5 * load.scheduled
     assert completed + load.unsent == load.scheduled
     assert blocks[-1].end_ns - blocks[0].begin_ns < 450 * MILLISECOND
+
+
+def test_what_is_in_flight_at_the_end_is_waited_for_asleep() -> None:
+    """A thread that spins takes the core, and the interpreter's lock, from the inference that it waits for."""
+    load = OpenLoop([Sleeper(200)], INPUTS, chain(repeat(MILLISECOND, 2), repeat(1e12)))
+    load.block(50 * MILLISECOND)  # ends with the first inference; the second is sent as it does
+    before_ns = time.thread_time_ns()
+    (rest,) = load.remainder(10 * MILLISECOND, None)
+    assert len(rest.latency_ns) == 1
+    assert time.thread_time_ns() - before_ns < 40 * MILLISECOND
 
 
 def test_series_are_aligned_and_blocks_follow_each_other() -> None:

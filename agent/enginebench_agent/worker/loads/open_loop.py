@@ -87,7 +87,8 @@ class OpenLoop(TimedLoad):
         self._end_schedule()
         last = _NEVER if until_ns is None else until_ns
         while not self.completions.over:
-            self.completions.wait(min(self._begin + length_ns, last), fewest=0)
+            # By the clock: since the last block nothing may have completed, and what is overdue is not slept for.
+            self.completions.wait(min(clock() + length_ns, last), fewest=0)
             if clock() >= last:
                 self._give_up()
                 self._join()
