@@ -1,7 +1,7 @@
 """ncnn under the engine contract, and what is particular to it."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 from enginebench_plugins import spec
+from enginebench_plugins.engines.ncnn.compiled import quantized
 from enginebench_plugins.engines.ncnn.plugin import import_ncnn
 from enginebench_plugins.testing import EngineContract, contract_models
 from enginebench_plugins.testing.contract_models import Arrays, ContractModel
@@ -30,7 +31,8 @@ class Net(ContractModel):
         return self.original.reference(inputs)
 
 
-def classifier(folder: Path, *, tells_shape: bool = True) -> ContractModel:
+def classifier(folder: Path, *, tells_shape: bool = True, in_int8: Sequence[str] = ()) -> ContractModel:
+    """With layers `in_int8` that ncnn computes in integers, as its ncnn2int8 writes them."""
     original = contract_models.classifier(folder)
     weights = {one.name: numpy_helper.to_array(one) for one in onnx.load(str(original.path)).graph.initializer}
     channels, height, width = contract_models.IMAGE
@@ -47,12 +49,26 @@ def classifier(folder: Path, *, tells_shape: bool = True) -> ContractModel:
         "Pooling pool 1 1 r3 pooled 0=1 4=1",
         f"InnerProduct gemm 1 1 pooled logits 0={contract_models.CLASSES} 1=1 2={head}",
     ]
+    layers = [f"{layer} 8=1" if layer.split()[1] in in_int8 else layer for layer in layers]
     path = folder / "classifier.param"
     path.write_text("\n".join(["7767517", f"{len(layers)} 9", *layers]) + "\n")
-    parts = [RAW, weights["stem"], RAW, weights["body"], RAW, weights["head"], weights["bias"]]
-    path.with_suffix(".bin").write_bytes(b"".join(one if isinstance(one, bytes) else one.tobytes() for one in parts))
+    stored = {"conv1": ("stem",), "conv2": ("body",), "gemm": ("head", "bias")}
+    path.with_suffix(".bin").write_bytes(
+        b"".join(
+            RAW
+            + b"".join(weights[name].tobytes() for name in names)
+            + (scales(weights[names[0]]) if layer in in_int8 else b"")
+            for layer, names in stored.items()
+        )
+    )
     image = spec.TensorSpec("image", "float32", (1, *contract_models.IMAGE))
     return Net(path, "ncnn", (image,), original.outputs, original)
+
+
+def scales(weight: np.ndarray) -> bytes:
+    """What follows the weights of a layer in INT8, by which ncnn stores them so: theirs by channel, and the input's."""
+    largest = np.abs(weight.reshape(len(weight), -1)).max(axis=1)
+    return np.append(127 / largest, 20).astype(np.float32).tobytes()
 
 
 class TestNcnn(EngineContract):
@@ -97,6 +113,20 @@ class TestNcnn(EngineContract):
         sums = np.sum([layer.time_ns for layer in profile.layers], axis=0)
         assert np.all(sums <= profile.latency_ns)
 
+    @pytest.mark.parametrize(
+        ("in_int8", "word"), [(["conv1", "conv2", "gemm"], "int8"), (["conv2"], "int8 (1 of 3 products)"), ([], "f32")]
+    )
+    def test_layers_with_scales_are_told_as_int8(
+        self, engine: spec.Engine, tmp_path: Path, in_int8: list[str], word: str
+    ) -> None:
+        model = classifier(tmp_path, in_int8=in_int8)
+        with self.compiled(engine, model.source(1), self.settings()) as compiled:
+            assert compiled.effective().precision == spec.Readback(word, spec.Source.ASSUMED)
+            inputs = model.inputs_for(1, seed=1)
+            outputs = compiled.create_request().infer(inputs)
+        error = np.abs(outputs["logits"] - model.reference(inputs)["logits"]).max()
+        assert (error > 1e-4) == bool(in_int8)  # what is said is what is done
+
     @pytest.mark.parametrize("wrong", ["cut", "unknown"])
     def test_what_ncnn_does_not_load_is_refused(self, engine: spec.Engine, tmp_path: Path, wrong: str) -> None:
         model = classifier(tmp_path)
@@ -109,6 +139,21 @@ class TestNcnn(EngineContract):
             self.compiled(engine, model.source(1), self.settings()),
         ):
             pass
+
+
+@pytest.mark.parametrize(
+    ("layer", "word"),
+    [
+        ("LSTM cells 1 1 a b 0=8 1=64 2=0 8=2", "int8"),
+        ("Gemm sum 2 1 a b c 2=0 3=1 18=1", "int8"),
+        ("Gemm sum 1 1 a c 2=0 3=1 18=802", None),  # weights alone, in blocks
+        ("MatMul sum 2 1 a b c 8=1", None),
+        ("Embed words 1 1 a b 18=1", None),  # looks up
+        ("Convolution conv 1 1 18=1 8=1 0=4", None),  # blobs of such names
+    ],
+)
+def test_which_parameter_says_int8_depends_on_the_layer(layer: str, word: str | None) -> None:
+    assert quantized(f"7767517\n1 2\n{layer}\n") == word
 
 
 def test_without_its_package_it_is_missing_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """From a .param and its .bin to a net of ncnn: what it runs, tells about itself and times."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,25 @@ INPUT = "Input"
 AS_IT_IS = 1
 """Of `extract`: the blob in the packing and precision that the next layer takes it in."""
 
+INT8 = "int8"
+
+INT8_PARAMETERS = {
+    **dict.fromkeys(("Convolution", "ConvolutionDepthWise", "GRU", "InnerProduct", "LSTM", "RNN"), "8"),
+    **dict.fromkeys(("Gemm", "MultiHeadAttention", "SDPA"), "18"),
+}
+"""Of the layers that ncnn can compute in integers, the parameter that says so: int8_scale_term, or quantize_term."""
+
+WEIGHTS_ALONE = 400
+"""From here on a quantize_term says how weights are stored, in blocks, which floats are multiplied with
+(ncnn's docs/developer-guide/operators.md)."""
+
+FLOAT_PRODUCTS = frozenset(
+    {"Convolution1D", "Convolution3D", "ConvolutionDepthWise1D", "ConvolutionDepthWise3D", "DeformableConv2D"}
+    | {f"Deconvolution{kind}" for kind in ("", "1D", "3D", "DepthWise", "DepthWise1D", "DepthWise3D")}
+    | {"Einsum", "MatMul"}
+)
+"""The other layers that the time goes into."""
+
 
 class CompiledNcnn(spec.CompiledModel):
     """A net, of which any number of extractors may run at once."""
@@ -25,16 +44,17 @@ class CompiledNcnn(spec.CompiledModel):
         self._net = net = ncnn.Net()
         net.opt.use_vulkan_compute = False
         net.opt.num_threads = max(1, settings.cores // settings.requests)
-        self._half = settings.precision is spec.Precision.F16 or (
+        half = settings.precision is spec.Precision.F16 or (
             settings.precision is spec.Precision.DEFAULT and ncnn.cpu_support_arm_asimdhp()
         )
-        net.opt.use_fp16_packed = net.opt.use_fp16_storage = net.opt.use_fp16_arithmetic = self._half
+        net.opt.use_fp16_packed = net.opt.use_fp16_storage = net.opt.use_fp16_arithmetic = half
         weights = param.with_suffix(".bin")
         for load, path in ((net.load_param, param), (net.load_model, weights)):
             if load(str(path)) != 0:
                 raise ValueError(f"ncnn does not load {path.name}: what it says of it stands in the child's output")
-        declared = declared_inputs(param.read_text(encoding="utf-8", errors="replace"), source)
-        self._inputs = own_inputs(tuple(declared), source, settings.batch)
+        text = param.read_text(encoding="utf-8", errors="replace")
+        self._precision = quantized(text) or ("f16" if half else "f32")
+        self._inputs = own_inputs(tuple(declared_inputs(text, source)), source, settings.batch)
         for tensor in self._inputs:
             if tensor.shape[:1] != (1,):
                 sizes = "x".join(map(str, tensor.shape))
@@ -47,10 +67,10 @@ class CompiledNcnn(spec.CompiledModel):
         return self._inputs
 
     def effective(self) -> spec.Effective:
-        """What follows from the options; ncnn tells nothing itself, so that its threads are left to be observed."""
+        """What follows from options and layers; ncnn tells nothing itself: its threads are left to be observed."""
         return spec.Effective(
             streams=spec.Readback(1, spec.Source.ASSUMED),
-            precision=spec.Readback("f16" if self._half else "f32", spec.Source.ASSUMED),
+            precision=spec.Readback(self._precision, spec.Source.ASSUMED),
         )
 
     def create_request(self) -> spec.InferRequest:
@@ -127,21 +147,47 @@ def declared_inputs(param: str, source: spec.ModelSource) -> Iterator[spec.Tenso
     """The inputs of a .param: one item of a batch of 1, in ncnn's own order of dimensions, channels first.
 
     ncnn's tensors have no batch; those who write its files leave out the first dimension, which stands for it here, so
-    that inputs and outputs are those that other engines have of the same model. A line has a layer's type and name, how
-    many blobs it reads and makes, these, and its parameters: of an input 0 is the width, 1 the height, 11 the depth and
-    2 the channels (ncnn's docs/developer-guide/operators.md). Raises `UnsupportedSettingsError` for an input whose
-    shape neither the file nor the caller tells.
+    that inputs and outputs are those that other engines have of the same model. Of an input's parameters 0 is the
+    width, 1 the height, 11 the depth and 2 the channels (ncnn's docs/developer-guide/operators.md). Raises
+    `UnsupportedSettingsError` for an input whose shape neither the file nor the caller tells.
     """
     given = {tensor.name: tensor.shape for tensor in source.inputs}
-    for words in map(str.split, param.splitlines()):
-        if words[:1] == [INPUT]:
-            name, told = words[4], dict(word.split("=", 1) for word in words[5:])
+    for kind, blobs, told in _layers(param):
+        if kind == INPUT:
+            name = blobs[0]
             sizes = tuple(int(told[key]) for key in ("2", "11", "1", "0") if int(told.get(key, 0)))
             if not sizes and name not in given:
                 raise spec.UnsupportedSettingsError(
                     f"the file does not tell the shape of input {name}: give it, such as --shape {name}=1x3x224x224"
                 )
             yield spec.TensorSpec(name, "float32", (1, *sizes) if sizes else given[name])
+
+
+def quantized(param: str) -> str | None:
+    """ "int8" where the products of a .param are computed in integers, with how many unless it is all; None where none.
+
+    A layer with the scales of its input and of its weights is: ncnn's use_int8_inference is on from the start.
+    """
+    in_integers = [
+        0 < int(told.get(INT8_PARAMETERS.get(kind, ""), 0)) < WEIGHTS_ALONE
+        for kind, _, told in _layers(param)
+        if kind in INT8_PARAMETERS or kind in FLOAT_PRODUCTS
+    ]
+    if not any(in_integers):
+        return None
+    return INT8 if all(in_integers) else f"{INT8} ({sum(in_integers)} of {len(in_integers)} products)"
+
+
+def _layers(param: str) -> Iterator[tuple[str, Sequence[str], Mapping[str, str]]]:
+    """The type of every layer of a .param, its blobs, and its parameters by their numbers.
+
+    A line has a layer's type and name, how many blobs it reads and makes, these, and its parameters. Those at the top,
+    of what begins such a file and of how many layers and blobs there are, are shorter.
+    """
+    for words in map(str.split, param.splitlines()):
+        if len(words) >= 4:
+            parameters = 4 + int(words[2]) + int(words[3])
+            yield words[0], words[4:parameters], dict(word.partition("=")[::2] for word in words[parameters:])
 
 
 def _sizes(blob: Any) -> tuple[int, ...]:
