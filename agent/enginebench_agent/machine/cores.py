@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import floor
 from pathlib import Path
 
-from enginebench_proto.agreed.processor import arm_cores
+from enginebench_proto.agreed.processor import arm_cores, rank
 
 CPU_FOLDER = "sys/devices/system/cpu"
 
@@ -70,13 +70,15 @@ def kinds_of_cores(cpus: Iterable[int], root: Path = Path("/")) -> list[list[int
     for cpu in sorted(cpus):
         first_of_core.setdefault(siblings(root, cpu) or frozenset({cpu}), cpu)
     cores = first_of_core.values()
-    frequencies = {cpu: max_frequency_hz(root, cpu) for cpu in cores}
-    # Where the kernel measures speed, a lower frequency is in it already.
-    speeds = {cpu: capacity(root, cpu) or frequency for cpu, frequency in frequencies.items()}
+    # Where the kernel knows speeds, a lower frequency is in them already; where it does not, all cores have the same.
+    capacities = {cpu: capacity(root, cpu) for cpu in cores}
+    is_told = len(set(capacities.values())) > 1
+    speeds = capacities if is_told else {cpu: max_frequency_hz(root, cpu) for cpu in cores}
     models, intel, steps = arm_cores(root), _intel_kinds(root), _steps(speeds.values())
-    groups: dict[tuple[int, int, str], list[int]] = {}
+    groups: dict[tuple[int, int, int, str], list[int]] = {}
     for cpu in cores:
-        kind = intel.get(cpu, 0), steps[speeds[cpu]], models.get(cpu, "")
+        model = models.get(cpu, "")
+        kind = intel.get(cpu, 0), steps[speeds[cpu]], rank(model), model
         groups.setdefault(kind, []).append(cpu)
     return [groups[kind] for kind in sorted(groups)]
 

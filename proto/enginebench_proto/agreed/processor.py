@@ -49,6 +49,12 @@ _ARM_CORES: Mapping[int, Mapping[int, str]] = {
     0xC0: {0xAC3: "Ampere-1", 0xAC4: "Ampere-1a"},
 }
 
+# What a chip has for its longest tasks, and what it has beside others to save power: these execute in order.
+_LARGEST = ("Cortex-X", "Denver")
+_IN_ORDER = frozenset(
+    {"Cortex-A7", "Cortex-A32", "Cortex-A35", "Cortex-A53", "Cortex-A55", "Cortex-A510", "Cortex-A520"}
+)
+
 # From the widest down, as kernels spell them on x86-64 and on ARM.
 _WIDEST = ("amx_tile", "avx512f", "avx2", "avx", "sse4_2", "sve2", "sve", "asimd", "neon")
 
@@ -123,6 +129,11 @@ def arm_cores(root: Path = ROOT) -> dict[int, str]:
                 implementer, part = numbers.values()
                 found[cpu] = _ARM_CORES.get(implementer, {}).get(part, f"ARM core {implementer:#x}/{part:#x}")
     return found
+
+
+def rank(core: str) -> int:
+    """The place of an ARM core, by its name, among those of one chip at one frequency: 0 for the fastest, 2 at most."""
+    return 0 if core.startswith(_LARGEST) else 2 if core in _IN_ORDER or core.endswith("Silver") else 1
 
 
 def instruction_sets(root: Path = ROOT, machine: str = "") -> frozenset[str]:

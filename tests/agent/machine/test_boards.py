@@ -1,8 +1,9 @@
 """What is told of machines that are not here: their files as their owners have published them, made anew.
 
 Sources: hrw/arm-socs-table issues 18 (RK3588) and 96 (Raspberry Pi 5), fastfetch-cli/fastfetch issue 1529 (Raspberry
-Pi 4), KavrakiLab/vamp issue 20 (Jetson AGX Orin); the kernel's rk3588-base.dtsi (capacities); Intel's data sheets of
-the i7-12700K and the Xeon Platinum 8480+ (cores, threads, frequencies) in the kernel's numbering of processors.
+Pi 4), KavrakiLab/vamp issue 20 (Jetson AGX Orin); the kernel's rk3588-base.dtsi (capacities) and imx8qm.dtsi (none, but
+frequencies); Intel's data sheets of the i7-12700K and the Xeon Platinum 8480+ (cores, threads, frequencies) in the
+kernel's numbering of processors.
 """
 
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from machine import CPU, write
 
-from enginebench_agent.machine.cores import physical_cores
+from enginebench_agent.machine.cores import kinds_of_cores, physical_cores
 from enginebench_agent.machine.host import read_host_facts
 from enginebench_agent.worker.confine import confine_to_cores
 from enginebench_plugins.spec import UnsupportedSettingsError
@@ -82,6 +83,12 @@ RK3588 = of_arm(
     *(["0xd05"] * 4 + ["0xd0b"] * 4),
     capacities=[408] * 4 + [1024] * 2 + [1003] * 2,  # its two pairs of big cores differ by 2 %
     max_khz=[1_800_000] * 4 + [2_304_000] * 2 + [2_256_000] * 2,
+)
+IMX8QM = of_arm(  # its device tree tells the kernel nothing of speed
+    "Freescale i.MX8QM MEK",
+    *(["0xd03"] * 4 + ["0xd08"] * 2),
+    capacities=[1024] * 6,
+    max_khz=[1_200_000] * 4 + [1_596_000] * 2,
 )
 HYBRID = Machine(
     "x86_64",
@@ -151,6 +158,8 @@ def test_p_cores_come_before_e_cores_and_favoured_ones_are_no_kind(tmp_path: Pat
         (RK3588, "", 5, (0, 4, 5, 6, 7)),
         (RK3588, "big", 2, (4, 5)),
         (RK3588, "little", 4, (0, 1, 2, 3)),
+        (IMX8QM, "", 2, (4, 5)),
+        (IMX8QM, "little", 4, (0, 1, 2, 3)),
         (HYBRID, "little", 3, (16, 17, 18)),
     ],
 )
@@ -162,6 +171,17 @@ def test_a_run_is_bound_to_cores_of_the_kind_that_it_names(
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, chosen: asked.extend(chosen))
     monkeypatch.setattr(os, "environ", {})
     assert confine_to_cores(cores, cluster, tmp_path) == tuple(sorted(asked)) == bound
+
+
+@pytest.mark.parametrize(
+    ("little", "big"), [("0xd03", "0xd09"), ("0xc07", "0xc0f"), ("0xd0b", "0xd44"), ("0xd46", "0xd4d")]
+)
+@pytest.mark.parametrize("more", [{}, {"capacities": [1024] * 4, "max_khz": [1_896_000] * 2 + [1_800_000] * 2}])
+def test_where_no_figure_tells_which_cores_are_faster_their_model_does(
+    little: str, big: str, more: Mapping[str, Sequence[int]], tmp_path: Path
+) -> None:
+    cpus = of_arm("", little, little, big, big, **more).write(tmp_path)
+    assert kinds_of_cores(cpus, tmp_path) == [[2, 3], [0, 1]]
 
 
 @pytest.mark.parametrize(
