@@ -20,7 +20,7 @@ from enginebench_plugins import spec
 from enginebench_plugins.engines.onnxruntime.compiled import compile_session, read_model
 from enginebench_plugins.engines.onnxruntime.devices import PROVIDER, find_devices
 from enginebench_plugins.engines.onnxruntime.plugin import OnnxRuntime
-from enginebench_plugins.engines.onnxruntime.profile import layers_of
+from enginebench_plugins.engines.onnxruntime.profile import Recording, layers_of
 from enginebench_plugins.testing import EngineContract, compiled, contract_models
 
 
@@ -306,6 +306,30 @@ def test_calls_of_one_node_add_up_within_an_inference(tmp_path: Path) -> None:
     (layer,) = layers_of(trace, 2)
     assert layer.time_ns == (14_000, 14_000)
     assert layer.calls == 2
+
+
+def test_a_trace_that_was_full_before_the_profile_is_an_error(
+    engine: OnnxRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds as many runs as are asked for, of the warm-up; a million events would take seconds to make."""
+    model = contract_models.classifier(tmp_path)
+    inputs = model.inputs_for(1, seed=1)
+    with_counters = compiled(engine, model.source(1), profiling=True)
+    request = with_counters.create_request()
+    for _ in range(5):
+        request.infer(inputs)
+    layers = Recording.layers
+
+    def cut(self: Recording, trace: Path, iterations: int) -> list[spec.LayerProfile]:
+        lines = trace.read_text().splitlines()
+        last = [place for place, line in enumerate(lines) if '"model_run"' in line][5]
+        trace.write_text("\n".join([*lines[:last], lines[last].rstrip(","), "]"]))
+        return layers(self, trace, iterations)
+
+    monkeypatch.setattr(Recording, "layers", cut)
+    with pytest.raises(RuntimeError, match="6 of 8 inferences: profile fewer, warm up for less"):
+        with_counters.profile([inputs], 3)
+    with_counters.close()
 
 
 def test_a_trace_that_was_cut_short_is_an_error(tmp_path: Path) -> None:

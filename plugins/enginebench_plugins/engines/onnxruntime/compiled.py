@@ -76,6 +76,8 @@ class CompiledSession(spec.CompiledModel):
 
     def create_request(self) -> spec.InferRequest:
         """A request; a session may be run from several threads at once."""
+        if self._recording is not None:
+            return RecordedRequest(self._session, self._recording)
         return SessionRequest(self._session)
 
     def profile(
@@ -123,6 +125,20 @@ class SessionRequest(spec.InferRequest):
         """End the request's thread and let go of the session."""
         super().close()
         del self._session
+
+
+class RecordedRequest(SessionRequest):
+    """A request of a session that writes a trace, which is to hold each of its runs."""
+
+    def __init__(self, session: Any, recording: Recording) -> None:
+        super().__init__(session)
+        self._recording = recording
+
+    def infer(self, inputs: spec.Tensors) -> spec.Outputs:
+        """Run the session, and count that."""
+        outputs = super().infer(inputs)
+        self._recording.runs += 1
+        return outputs
 
 
 def _providers(session: Any) -> str:

@@ -42,6 +42,8 @@ class Recording:
             if name_nodes(proto):
                 self.model = proto.SerializeToString()
         self._graph = OptimizedGraph(names=self._names)
+        self.runs = 0
+        """How often the session was run, to warm it up or to be profiled."""
 
     def switch_on(self, options: Any, *, graph: bool) -> None:
         """Let a session with these options write its trace and, with `graph`, its graph into the folder."""
@@ -62,8 +64,8 @@ class Recording:
             (self.folder / name).unlink(missing_ok=True)
 
     def layers(self, trace: Path, iterations: int) -> list[spec.LayerProfile]:
-        """The layers of the last inferences of a trace. Raises `RuntimeError` when it holds fewer."""
-        return layers_of(trace, iterations, self._graph)
+        """The layers of the last inferences of a trace. Raises `RuntimeError` when it does not hold all there were."""
+        return layers_of(trace, iterations, self._graph, self.runs)
 
     def remove(self) -> None:
         """Delete the folder."""
@@ -79,25 +81,28 @@ NS_PER_US = 1000
 Event = dict[str, Any]
 
 
-def layers_of(trace: Path, iterations: int, graph: OptimizedGraph = UNKNOWN_GRAPH) -> list[spec.LayerProfile]:
+def layers_of(
+    trace: Path, iterations: int, graph: OptimizedGraph = UNKNOWN_GRAPH, runs: int = 0
+) -> list[spec.LayerProfile]:
     """The layers of the last `iterations` runs, in the order of their first call; the trace is removed.
 
-    `graph` has the nodes that the session ran. Raises `RuntimeError` when the trace does not hold that many runs: it
-    stops after a million events.
+    `graph` has the nodes that the session ran, `runs` is how often, unless that is unknown. Raises `RuntimeError` when
+    the trace does not hold all these runs: it stops after a million events, and the last it holds are then others.
     """
-    events = _last_events(trace, iterations)
+    events, held = _last_events(trace, iterations)
     trace.unlink()
-    runs = [event for event in events if event["name"] == "model_run"][-iterations:]
-    if len(runs) < iterations:
+    if held < (wanted := max(runs, iterations)):
         raise RuntimeError(
-            f"the trace holds {len(runs)} of {iterations} inferences: profile fewer, or raise the optimization level"
+            f"the trace holds {held} of {wanted} inferences: profile fewer, warm up for less, or raise the "
+            "optimization level"
         )
+    last = [event for event in events if event["name"] == "model_run"][-iterations:]
     calls = list(_outermost(event for event in events if event["name"].endswith(KERNEL_TIME)))
-    return _layers(runs, calls, graph)
+    return _layers(last, calls, graph)
 
 
-def _last_events(trace: Path, iterations: int) -> list[Event]:
-    """The events of the last runs by time, a caller before what it calls; at least those.
+def _last_events(trace: Path, iterations: int) -> tuple[list[Event], int]:
+    """The events of the last runs by time, a caller before what it calls, at least those; and how many runs there are.
 
     The runtime writes an event a line, that of a run after those within it. Lines of warm-up runs are passed over: of a
     graph with 10,000 nodes they are the most of several hundred megabytes.
@@ -108,7 +113,7 @@ def _last_events(trace: Path, iterations: int) -> list[Event]:
     begin = ends[-iterations - 1] + 1 if len(ends) > iterations else 0
     is_a_line_an_event = all(line.startswith("{") for line in lines)
     text = f"[{','.join(lines[begin:])}]" if is_a_line_an_event else trace.read_text(encoding="utf-8")
-    return _in_order(json.loads(text))
+    return _in_order(json.loads(text)), sum(line.count(RUN) for line in lines)
 
 
 def _in_order(events: Iterable[Event]) -> list[Event]:
