@@ -24,6 +24,7 @@ from enginebench_agent.worker.standstill import Standstill
 from enginebench_agent.worker.steady_state import BesideLoad, ReferenceWork, SteadyState
 from enginebench_agent.worker.stopping import Stopping, from_stop_rule
 from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
+from enginebench_proto.agreed.arrivals import is_overload
 from enginebench_proto.v1.configuration_pb2 import InputTensor
 from enginebench_proto.v1.measurement_pb2 import STOP_REASON_MAX_DURATION, Measurement
 
@@ -109,7 +110,7 @@ def _steady_state(
 def _count_arrivals(load: OpenLoop, measurement: Measurement) -> None:
     measurement.scheduled_arrivals = load.scheduled
     measurement.unsent_arrivals = load.unsent
-    if load.unsent:
+    if is_overload(load.unsent, load.scheduled):  # whose latencies would be the longest is missing
         measurement.stop_reason = STOP_REASON_MAX_DURATION
 
 

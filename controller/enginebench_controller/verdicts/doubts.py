@@ -18,12 +18,11 @@ from enginebench_controller.records import (
 from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.parity import requested_is_not_effective
+from enginebench_proto.agreed.arrivals import SCHEDULE_TOLERANCE, is_overload
 from enginebench_proto.agreed.words import UNSEEN_USERS
 
 CORES_TOLERANCE = 1.05
 """Processor time ÷ wall clock may be this many times the cores asked for: clocks are read at slightly other moments."""
-SCHEDULE_TOLERANCE = 0.02
-"""An open loop that completes less than this share under its rate is overloaded, chance apart."""
 SPREAD_TOLERANCE = 0.05
 """Medians of equal processes that are this far apart are worth a word."""
 MOSTLY_DISTURBED = 0.5
@@ -317,7 +316,7 @@ def _overload(measurement: Measurement) -> Iterator[str]:
         return
     unsent = sum(process.unsent_arrivals or 0 for process in measurement.processes)
     scheduled = sum(process.scheduled_arrivals or 0 for process in measurement.processes)
-    if unsent:
+    if is_overload(unsent, scheduled):
         yield f"overloaded: {unsent} of {scheduled} scheduled arrivals could not be sent in time"
     done_per_s = (measurement.throughput_items_per_s or 0) / measurement.configuration.batch
     if done_per_s < arrivals.rate_per_s * least_share(arrivals, measurement.iterations or 1):

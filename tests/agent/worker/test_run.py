@@ -196,6 +196,23 @@ def test_an_overloaded_open_loop_ends_and_shows_its_queue(run_mine: Callable) ->
     assert parts[-1].latency_ns[-1] > 20_000_000
 
 
+SLOWER_LATE = """import threading, time
+        if any(one.name == "open-loop-sender" for one in threading.enumerate()):
+            Request.begun = getattr(Request, "begun", time.monotonic())
+            time.sleep(0.003 if time.monotonic() - Request.begun > 0.95 else 0)"""
+
+
+@pytest.mark.alone
+def test_who_happens_to_wait_as_a_fixed_time_is_up_makes_no_overload(run_mine: Callable) -> None:
+    """Of 500 arrivals, about ten wait at the end, since the last 50 ms are slower than they arrive."""
+    arrivals = configuration.Arrivals(process=configuration.ARRIVAL_PROCESS_CONSTANT, rate_per_s=500)
+    stop = configuration.StopRule(min_duration_ns=1_000_000_000, max_duration_ns=1_000_000_000, block_ns=50_000_000)
+    child = run_mine({"infer": SLOWER_LATE}, load=configuration.LOAD_OPEN_LOOP, arrivals=arrivals, stop=stop)
+    assert child.result.measurement.unsent_arrivals > 0
+    assert child.result.outcome == run_pb2.OUTCOME_OK, child.result.failure
+    assert child.result.measurement.stop_reason == measurement_pb2.STOP_REASON_TARGET_MET
+
+
 def test_an_open_loop_within_capacity_serves_all_its_arrivals(run_mine: Callable) -> None:
     arrivals = configuration.Arrivals(process=configuration.ARRIVAL_PROCESS_CONSTANT, rate_per_s=200)
     stop = configuration.StopRule(min_duration_ns=200_000_000, max_duration_ns=2_000_000_000)

@@ -29,6 +29,7 @@ from enginebench_controller.verdicts.output_check import check_outputs, checks_a
 from enginebench_controller.verdicts.pairing import excluded_blocks
 from enginebench_controller.verdicts.recommend.candidates import Reading, Step, StepTaken
 from enginebench_controller.verdicts.words import failure_sentence
+from enginebench_proto.agreed.arrivals import is_overload
 
 _MEDIAN = 50.0
 _OVERLOADED = log(2)
@@ -297,13 +298,13 @@ def share_words(share: float) -> str:
 
 
 def _is_overloaded(one: Measurement, process: Process) -> bool:
-    """Whether requests that were due were not sent, or fewer completed than chance explains."""
+    """Whether more requests that were due were not sent, or fewer completed, than chance explains."""
     arrivals = one.configuration.arrivals
     if arrivals is None:
         return False
     done_per_s = (process.throughput_items_per_s or 0.0) / one.configuration.batch
-    return bool(process.unsent_arrivals) or done_per_s < arrivals.rate_per_s * least_share(
-        arrivals, process.iterations or 1
+    return is_overload(process.unsent_arrivals or 0, process.scheduled_arrivals or 0) or (
+        done_per_s < arrivals.rate_per_s * least_share(arrivals, process.iterations or 1)
     )
 
 

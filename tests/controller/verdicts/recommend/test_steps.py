@@ -7,10 +7,19 @@ import pytest
 import invented
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import StepPurpose
-from enginebench_controller.records import OUT_OF_TIME, FailureKind, Phase, Process, Status
+from enginebench_controller.records import (
+    OUT_OF_TIME,
+    ArrivalProcess,
+    Arrivals,
+    FailureKind,
+    Load,
+    Phase,
+    Process,
+    Status,
+)
 from enginebench_controller.store.store import BenchmarkBundle
 from enginebench_controller.verdicts.recommend.candidates import Step
-from enginebench_controller.verdicts.recommend.steps import seconds_of, stored_step
+from enginebench_controller.verdicts.recommend.steps import figures_of, seconds_of, stored_step
 from invented_recommendations import order, points
 
 BENCHMARK = invented.benchmark()
@@ -44,6 +53,19 @@ def test_the_time_until_a_killed_step_went_on_is_not_charged():
     one = after((5, 10), (night_s, 10))
     assert seconds_of(BENCHMARK, [one], None) == pytest.approx(5 + 10 + 60 + 10)
     assert seconds_of(BENCHMARK, [after((5, 10))], ended(night_s)) == pytest.approx(5 + 10 + 60)
+
+
+@pytest.mark.parametrize(
+    ("unsent", "items_per_s", "is_overloaded"), [(20, 99.0, False), (100, 99.0, True), (0, 80.0, True)]
+)
+def test_a_process_does_not_keep_up_where_chance_does_not_explain_what_is_behind(unsent, items_per_s, is_overloaded):
+    measured = invented.measured("m0000001")
+    arrivals = Arrivals(100.0, ArrivalProcess.POISSON)
+    configuration = replace(measured.configuration, batch=1, load=Load.OPEN_LOOP, arrivals=arrivals)
+    process = Process(0, median_ns=1e6, iterations=1000, scheduled_arrivals=1000, unsent_arrivals=unsent)
+    process = replace(process, throughput_items_per_s=items_per_s)
+    (figures,) = figures_of(order(), replace(measured, configuration=configuration, processes=(process,)), ())
+    assert figures.overloaded is is_overloaded
 
 
 def of_first_point(found, measurement):
