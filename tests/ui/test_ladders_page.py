@@ -1,5 +1,6 @@
 """The page of ladders runs over a real store: which one is shown, what is missing, and the link to it."""
 
+import re
 from functools import partial
 
 import pytest
@@ -58,6 +59,18 @@ def test_a_link_opens_its_ladder_with_every_rung(filled):
     assert any("5.23 times as fast as the first rung" in text for text in texts(app.markdown))
     assert len(app.get("plotly_chart")) == 2
     assert "id=b000000a" in [link.proto.query_string for link in app.get("page_link")]
+
+
+def test_an_address_that_comes_later_wins_over_the_row_that_was_selected(filled):
+    app = opened()
+    key = re.search("ladders .*", app.dataframe[0].proto.id)[0]
+    app.session_state[key] = {"selection": {"rows": [1]}}
+    app.run()
+    assert texts(app.subheader) == ["*net* on nuc"]
+    app.query_params["id"] = "b000000b"  # as Back does
+    app.run()
+    assert texts(app.subheader) == ["*net* on local"]
+    assert app.query_params["id"] in ("b000000b", ["b000000b"])
 
 
 def test_ladders_are_narrowed_by_target(filled):

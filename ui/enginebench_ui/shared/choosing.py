@@ -108,7 +108,7 @@ def select_rows(
     addressed: Sequence[str],
     key: str,
     *,
-    mode: Literal["single-row", "multi-row"],
+    mode: Literal["single-row", "single-row-required", "multi-row"],
     columns: Mapping[str, Any],
     alt: str,
 ) -> list[str]:

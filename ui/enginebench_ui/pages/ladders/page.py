@@ -22,8 +22,9 @@ from enginebench_ui.pages.ladders.shapes import (
     target_of,
 )
 from enginebench_ui.shared import reading
+from enginebench_ui.shared.choosing import select_rows, told
 from enginebench_ui.shared.reading import kept, place, store_at
-from enginebench_ui.shared.showing import chart, nothing_yet, row_cards, table, warn_unlike
+from enginebench_ui.shared.showing import chart, nothing_yet, table, warn_unlike
 from enginebench_ui.shared.text import count_of, inert, instant
 
 
@@ -51,8 +52,6 @@ def _ladder(path: str, generation: str, benchmark_id: str) -> Ladder:
 
 BIND = "query-params"
 COMMAND = "enginebench ladder throughput zoo:mobilenet_v2\nenginebench ladder latency model.onnx --target nuc"
-MOST_WITHOUT_SCROLLING = 6
-SCROLLING_PX = 250
 
 _NUMBER = st.column_config.NumberColumn
 _TEXT = st.column_config.TextColumn
@@ -108,22 +107,17 @@ def _chosen(found: Sequence[LadderEntry]) -> LadderEntry:
     if wanted and wanted not in ids:
         st.warning(f"The ladder {inert(wanted)} is not in this list; the newest is shown.", icon=":material/warning:")
     place = ids.index(wanted) if wanted in ids else 0
-    event = st.dataframe(
-        list(ladder_rows(found)),
-        hide_index=True,
-        placeholder="–",
-        column_config=LIST_COLUMNS,
-        height="content" if len(found) <= MOST_WITHOUT_SCROLLING else SCROLLING_PX,
-        on_select="rerun",
-        selection_mode="single-row-required",
-        selection_default={"selection": {"rows": [place]}},
-        # Another list is another table: a place in the one says nothing in the other.
-        key=f"ladders {hash(tuple(ids))}",
+    ticked = select_rows(
+        ladder_rows(found),
+        ids,
+        [ids[place]],
+        "ladders",
+        mode="single-row-required",
+        columns=LIST_COLUMNS,
         alt="Ladders, newest first",
     )
-    row_cards(ladder_rows(found), len(found), "ladders", columns=LIST_COLUMNS)
-    rows = event.selection.rows
-    chosen = found[rows[0] if rows else place]
+    told("ladders", ticked)
+    chosen = found[ids.index(ticked[0]) if ticked else place]
     if wanted != chosen.benchmark.id:
         st.query_params["id"] = chosen.benchmark.id
     return chosen

@@ -71,11 +71,17 @@ def _counting() -> Callable[[ModelVersion], str | None]:
         if time.monotonic() > until_s:
             return None
         try:
-            return work_text(reading.theory(model, None))
+            return _flops(model.digest, model)
         except ModelError:
             return None
 
     return flops
+
+
+@reading.kept(1_000)
+def _flops(digest: str, _model: ModelVersion) -> str | None:
+    """What stands in the list, of more models than are kept as counted with their nodes."""
+    return work_text(reading.theory(_model, None))
 
 
 def _listing(kind: ListedKind, search: str) -> tuple[Listing, bool]:
