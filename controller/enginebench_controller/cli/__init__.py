@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.console import complain
+from enginebench_controller.cli.console import complain, keep_streams
 from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError, code_of, wrong_value
 from enginebench_controller.home import JOB_VARIABLE
 from enginebench_proto.agreed import logs
@@ -244,6 +244,7 @@ def _quieten_grpc() -> None:
 
 def main() -> None:
     """Run the command line; every foreseen error becomes one sentence on stderr and its exit code."""
+    keep_streams()
     if JOB_VARIABLE not in os.environ:
         _run()
         return
@@ -270,6 +271,7 @@ def _run() -> None:
         code = command(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             complain(_INTERRUPTED)
+        sys.stdout.flush()  # what cannot be written is told here, and not by the interpreter
         sys.exit(int(code))
     except typer.TyperException as error:
         if sentence := usage_sentence(error):
@@ -285,10 +287,6 @@ def _run() -> None:
     except KeyboardInterrupt:
         complain(_INTERRUPTED)
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output has gone, as in `enginebench list | head`; that is no mistake of ours.
-        sys.stdout = None  # keeps the interpreter from flushing into the closed pipe
-        sys.exit(int(ExitCode.OK))
     except UnicodeEncodeError as error:
         complain(f"what is to be shown cannot be written in {error.encoding}: set PYTHONIOENCODING=utf-8")
         sys.exit(int(ExitCode.USAGE))

@@ -212,14 +212,14 @@ def _versions(
 def _tell(search: Search, *, as_json: bool | None, markdown: Path | None = None, force: bool = False) -> int:
     answer = stored_answer(search)
     assert answer is not None  # noqa: S101  # asked by who calls
-    if as_json:
-        print_json(bisect_document(search, answer))
-    elif as_json is not None:
-        _print(search, answer)
     if markdown is not None:
         with new_file(markdown, force=force) as partial:
             partial.write_text(bisect_markdown(answer), encoding="utf-8")
         remark(f"wrote {markdown}")
+    if as_json:
+        print_json(bisect_document(search, answer))
+    elif as_json is not None:
+        _print(search, answer)
     return int(_exit_code(answer))
 
 

@@ -136,14 +136,15 @@ def gate(
     send_on = asyncio.run(live_log(home.store, log_to, remark))
     with watching() as watcher:
         result = run_gate(home, order, watcher, send_on)
-    if json:
-        print_json(gate_document(result))
-    else:
-        print_gate(result)
+    # Before anything is printed: that may fail, and minutes of measuring are in these.
     if markdown is not None:
         _write(markdown, gate_markdown(result), force=force)
     if junit_file is not None:
         _write(junit_file, gate_junit(result, strict=strict), force=force)
+    if json:
+        print_json(gate_document(result))
+    else:
+        print_gate(result)
     raise typer.Exit(_exit_code(result, strict=strict))
 
 

@@ -157,8 +157,8 @@ def recommend(
     remind(home)
     with RecommendProgress(order) as progress:
         search, found = asyncio.run(search_for(home, order, progress))
-    _print(search, found, as_json=json)
     _write(search, found, plan_file, markdown, html, chart, force=force)
+    _print(search, found, as_json=json)
     raise typer.Exit(int(_EXIT.get(found.outcome, ExitCode.OK)))
 
 

@@ -1,0 +1,81 @@
+"""Where the output cannot be written, a command still ends as it would have, or says in a sentence what was lost."""
+
+import subprocess
+import sys
+from errno import ENOSPC
+
+import pytest
+from typer.testing import CliRunner
+
+import invented
+from controller.verdicts.pairs import arms
+from enginebench_controller.cli import make_app
+from enginebench_controller.cli.commands import gate
+from enginebench_controller.plan.plan import GateTerms
+from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.gate.results import GateResult, judge
+
+FULL = "cannot use standard output: No space left on device"
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """Words of a command line, behind which a shell leads its output somewhere; the code, and what it complained."""
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark("b0000001", "duel"))
+    for id_, engine, latency_ms in (("m1", "fake", 4.0), ("m2", "slower", 8.0)):
+        one = invented.measured(id_, engine=engine, latency_ms=latency_ms)
+        store.add_measurement(one, invented.samples(id_, latency_ms=latency_ms))
+
+    def run(words: str, around: str = "{}") -> tuple[int, str]:
+        line = around.format(f"'{sys.executable}' -m enginebench_controller {words}")
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        return done.returncode, done.stderr
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["list", "list --json", "list --help", "query 'select * from measurements'"])
+@pytest.mark.parametrize("around", ["{} | sleep 0; exit ${{PIPESTATUS[0]}}", "{} >&-"])
+def test_a_reader_that_has_gone_changes_nothing(command, words, around):
+    assert command(words, around) == (0, command(words)[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["list", "list --json", "query 'select * from measurements'"])
+def test_a_full_disk_is_a_sentence(command, words):
+    code, told = command(words, "{} >/dev/full")
+    assert code == 2 and FULL in told and "Traceback" not in told and "ignored" not in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("around", ["{} 2>/dev/full", "{} 2>&-", "{} 2> >(true)"])
+def test_remarks_that_nobody_reads_change_nothing(command, around):
+    assert command("show nothing", around) == (2, "")
+    assert command("list", around) == (0, "")
+
+
+@pytest.mark.slow
+def test_the_exit_code_and_the_files_of_a_verdict_do_not_depend_on_who_reads_it(command, tmp_path):
+    words = "compare duel --fail-if 'slower>3%' --junit found.xml --markdown found.md"
+    assert command(words, "{} 2>&1 | true; exit ${{PIPESTATUS[0]}}") == (4, "")
+    assert (tmp_path / "found.xml").exists() and (tmp_path / "found.md").exists()
+
+
+def test_the_files_of_a_gate_are_there_before_its_verdict_is_printed(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(ENOSPC, "No space left on device", "standard output")
+
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    roles = dict.fromkeys(("base", "head", "control"), invented.measured("m0000001"))
+    result = GateResult(invented.benchmark(), GateTerms(), judge(GateTerms(), arms(1.05)), roles)
+    monkeypatch.setattr(gate, "run_gate", lambda *_: result)
+    monkeypatch.setattr(gate, "print_gate", fail)
+    words = ["gate", "--base", "a.onnx", "--head", "b.onnx", "--engine", "fake", "--markdown", str(tmp_path / "m.md")]
+    done = CliRunner().invoke(make_app(words), words)
+    assert isinstance(done.exception, OSError)
+    assert (tmp_path / "m.md").read_text().startswith("## enginebench gate: ")
