@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import onnx
 import pytest
 import yaml
 from onnx import TensorProto, helper, numpy_helper
+from packaging.requirements import Requirement
 
 from agent_server import only
 from integration.bench import ROOT
@@ -32,6 +34,8 @@ path = next(one for one in arguments if one.startswith("repos/"))
 if "--method" not in given:  # asks for the comment that begins with the mark
     assert given["--jq"] == '.[] | select(.body | startswith(env.MARK)) | .id', given
     print(*(number for number, body in comments.items() if body.startswith(os.environ["MARK"])), sep="\\n")
+elif os.environ["GH_TOKEN"] == "may only read":
+    sys.exit("gh: Resource not accessible by integration (HTTP 403)")
 else:
     assert os.environ["GH_TOKEN"] == "secret"
     name, _, file = given["-F"].partition("=@")
@@ -133,7 +137,7 @@ def run_action(repository: Repository, base_commit: str, **inputs: str) -> int:
     context |= {f"inputs.{name}": value for name, value in inputs.items()}
     context |= {
         "github.token": "secret",
-        "inputs.token": "secret",
+        "inputs.token": inputs.get("token", "secret"),
         "github.event_name": "pull_request",
         "github.event.pull_request.number": "7",
         "github.event.pull_request.base.sha": base_commit,
@@ -199,6 +203,38 @@ def test_what_cannot_be_told_fails_a_pull_request_only_if_strict(repository: Rep
     assert run_action(repository, before, **asked, strict="true") == 5
     assert _outputs(repository, "gate")["steps.gate.outputs.outcome"] == "cannot_tell"
     assert repository.comments == []
+
+
+def test_a_pull_request_from_a_fork_whose_token_may_only_read_ends_with_the_verdict(repository: Repository) -> None:
+    before = repository.commit(4)
+    asked = {"model": "models/net.onnx", "budget": "2.5s", "token": "may only read"}
+    assert run_action(repository, before, **asked) == 0
+    assert run_action(repository, before, **asked, strict="true") == 5
+    assert repository.comments == [] and "cannot tell" in (repository.folder / "summary.md").read_text()
+
+
+def test_a_runner_without_enginebench_gets_the_one_that_the_action_or_the_template_names(tmp_path: Path) -> None:
+    (tmp_path / "python").write_text('#!/bin/sh\nfor last; do :; done; echo "$last"\n')
+    (tmp_path / "python").chmod(0o755)
+    (tmp_path / "realpath").symlink_to(str(shutil.which("realpath")))
+    step = yaml.safe_load(ACTION.read_text())["runs"]["steps"][0]
+    job = yaml.safe_load(TEMPLATE.read_text())[".enginebench-gate"]
+
+    def installed(script: str, **variables: str) -> Requirement:
+        command = (str(shutil.which("bash")), "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
+        known = {"PATH": str(tmp_path), **variables}
+        done = subprocess.run(command, env=known, check=True, capture_output=True, text=True)
+        return Requirement(done.stdout.strip())
+
+    by_action = installed(step["run"], ENGINE="openvino", GITHUB_ACTION_PATH=str(ACTION.parent))
+    assert (by_action.name, by_action.extras) == ("enginebench", {"controller", "openvino"})
+    assert by_action.url == ROOT.as_uri()
+
+    (script,) = job["before_script"]
+    source = "git+https://example.org/enginebench@main"
+    by_template = installed(script, GATE_ENGINE="openvino", GATE_SOURCE=source)
+    assert (by_template.extras, by_template.url) == (by_action.extras, source)
+    assert installed(script, GATE_ENGINE="openvino", GATE_SOURCE=job["variables"]["GATE_SOURCE"]).url is None
 
 
 def test_a_gate_that_cannot_begin_fails_with_its_code_and_comments_nothing(repository: Repository) -> None:
