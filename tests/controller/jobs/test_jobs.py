@@ -7,8 +7,10 @@ import sys
 import time
 
 import pytest
+from typer.testing import CliRunner
 
 from controller.jobs.waiting import ended, until
+from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.jobs import control
@@ -192,6 +194,18 @@ def test_a_clock_set_back_by_an_hour_neither_prolongs_a_job_nor_keeps_one_that_n
 
     assert (job(home, "a").state, job(home, "a").seconds_left) == (JobState.RUNNING, 10.0)
     assert job(home, "b").state is JobState.LOST
+
+
+def test_the_days_that_a_job_has_left_are_told(tmp_path, monkeypatch):
+    folder, now_ns = JobFolder(tmp_path / "jobs" / "a"), time.time_ns()
+    folder.path.mkdir(parents=True)
+    folder.write_order(JobOrder("a job", ("run",), now_ns))
+    folder.write_progress(JobProgress(seconds_left=26 * 3600 + 20, started_at_unix_ns=now_ns, told_at_unix_ns=now_ns))
+    folder.write_process(identify(os.getpid()))
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    said = {words: CliRunner().invoke(make_app(words), words) for words in (("jobs", "list"), ("jobs", "show", "a"))}
+    assert " 26 h " in said["jobs", "list"].stdout
+    assert "about 26 h left" in said["jobs", "show", "a"].stderr
 
 
 def test_a_job_with_wrong_outputs_is_not_simply_done(home, plan):

@@ -1,6 +1,5 @@
 """`enginebench jobs …`: what the pages started, and what runs on its own."""
 
-import time
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ from enginebench_controller.jobs.control import jobs as all_jobs
 from enginebench_controller.jobs.control import log_tail
 from enginebench_controller.jobs.control import remove as remove_job
 from enginebench_controller.jobs.record import Job
+from enginebench_proto.agreed.durations import duration_words
 
 JobName = Annotated[
     str, typer.Argument(metavar="ID", help="Id, or start of an id, of a job.", autocompletion=completion.jobs)
@@ -106,6 +106,4 @@ def _cells(job: Job) -> str:
 
 
 def _left(job: Job) -> str:
-    if job.seconds_left is None:
-        return ""
-    return time.strftime("%H:%M:%S", time.gmtime(job.seconds_left))
+    return "" if job.seconds_left is None else duration_words(job.seconds_left)
