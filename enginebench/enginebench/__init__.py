@@ -67,15 +67,14 @@ def run(
     such as `targets`, `precision`, `processes` or `options`: docs/reference/plans.md. `trust` permits the models to run
     code of their own.
     `log_to` names trackers that each result is sent to once it is stored, such as "mlflow:http://tracking:5000". A
-    sentence now and then goes to `progress`, from another thread where a loop runs in this one.
+    sentence now and then goes to `progress`, maybe from another thread.
 
     Raises `InputError`, `PlanError` or `ModelError` before anything runs, `UnreachableError` where a target does not
     answer. What fails later is a measurement with its failure: see `Run.problem`.
     """
-    from enginebench.results import Progress, listed, measured, sent_on, through
+    from enginebench.results import Progress, chosen, listed, measured, sent_on, through
     from enginebench_controller.plan.plan import make_plan
     from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark
-    from enginebench_controller.targets.choosing import meant
 
     named = [models] if isinstance(models, str | PathLike) else models
     said = {"engines": engines, "batch": batch, "cores": cores, "duration": duration, **asked}
@@ -83,7 +82,7 @@ def run(
     if plan.gate is not None:
         raise InputError("this is the plan of a gate: call gate(), which knows when to stop")
     place = _home(home)
-    plan = plan.model_copy(update={"targets": meant(place, plan.targets)})
+    plan = plan.model_copy(update={"targets": chosen(place, plan.targets, progress or _silent)})
     order = BenchmarkOrder(plan, trusted=trust, send_on=sent_on(place, log_to))
     return measured(place, through(run_benchmark(place, order, Progress(progress or _silent).announce)))
 
@@ -124,10 +123,13 @@ def gate(
     profiles both sides where they differ. `asked` are fields of a plan with one value each, such as `batch` or `cores`.
     The rest is as for `run`, and so are the errors; a gate that is worse, or cannot tell, raises none.
     """
-    from enginebench.results import Progress, gated, listed, sent_on, through
+    from enginebench.results import Progress, chosen, gated, listed, sent_on, through
     from enginebench_controller.plan.gate import GateOrder
     from enginebench_controller.runs.gate import carry_out
 
+    place, fields = _home(home), listed(asked)
+    if "targets" in fields:
+        fields["targets"] = chosen(place, fields["targets"], progress or _silent)
     order = GateOrder(
         base=str(base),
         head=str(head),
@@ -136,11 +138,10 @@ def gate(
         budget=str(budget),
         tolerate=str(tolerate),
         metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
-        fields=listed(asked),
+        fields=fields,
         explain=layers,
         trusted=trust,
     )
-    place = _home(home)
     return gated(through(carry_out(place, order, Progress(progress or _silent), sent_on(place, log_to))))
 
 

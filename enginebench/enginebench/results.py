@@ -26,6 +26,7 @@ from enginebench_controller.runs.gate import Unwatched
 from enginebench_controller.runs.remote_run import Reporter, SendOn
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL
 from enginebench_controller.store.sql_query import QueryResult
+from enginebench_controller.targets.choosing import to_measure
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.gate.results import GateResult, Judged
 from enginebench_controller.verdicts.gate.rule import GateOutcome
@@ -264,6 +265,12 @@ def _as_listed(name: str, value: Any) -> Any:
     if not has_many:
         return value
     return (value,) if isinstance(value, str | int | float) else tuple(value)
+
+
+def chosen(home: Home, words: Sequence[str], say: Callable[[str], object]) -> tuple[str, ...]:
+    """The targets to measure on, as the commands choose them: see `targets.choosing.to_measure`."""
+    # In a thread, as it asks the targets in a loop of its own, and a notebook has one here.
+    return through(asyncio.to_thread(to_measure, home, words, None, say))
 
 
 def through(work: Coroutine[Any, Any, T]) -> T:

@@ -17,6 +17,7 @@ import pandas
 import pytest
 
 import enginebench
+from agent_server import AgentProcess
 from enginebench.results import Run
 from enginebench_controller.files.csv_tables import measurements_csv
 from integration.bench import ROOT, Bench, tiny_model
@@ -125,6 +126,25 @@ def test_where_a_loop_runs_already_it_measures_all_the_same(bench: Bench, model:
         return enginebench.run(model, engines="fake", home=bench.home, **QUICK)
 
     assert not asyncio.run(cell()).problem
+
+
+def test_a_label_chooses_only_the_targets_that_answer(tmp_path: Path, model: Path) -> None:
+    agent, bench, told = AgentProcess(tmp_path / "agent"), Bench(tmp_path / "home"), list[str]()
+    bench.cli("targets", "add", "here", agent.address, "--label", "site=lab1")
+    bench.cli("targets", "add", "gone", "127.0.0.1:9", "--label", "site=lab1", "--label", "name=a")
+
+    async def cell() -> Run:
+        return enginebench.run(
+            model, engines="fake", targets="label:site=lab1", home=bench.home, progress=told.append, **QUICK
+        )
+
+    try:
+        assert [one.target for one in asyncio.run(cell()).measurements] == ["here"]
+        assert any("left out, as they do not answer: gone" in sentence for sentence in told)
+        with pytest.raises(enginebench.UnreachableError, match="no target with name=a answers"):
+            enginebench.gate(str(model), str(model), engine="fake", targets="label:name=a", home=bench.home)
+    finally:
+        agent.stop()
 
 
 def test_an_interrupted_cell_ends_and_keeps_what_was_finished(bench: Bench, model: Path) -> None:

@@ -40,7 +40,7 @@ def meant(home: Home, words: Sequence[str]) -> tuple[str, ...]:
 
 
 def to_measure(
-    home: Home, words: Sequence[str], any_of: int | None = None, say: Callable[[str], None] = lambda _: None
+    home: Home, words: Sequence[str], any_of: int | None = None, say: Callable[[str], object] = lambda _: None
 ) -> tuple[str, ...]:
     """The targets `meant`, and of those that labels chose only the quiet ones that answer.
 
@@ -133,7 +133,7 @@ def _having(wanted: Mapping[str, str], offered: Mapping[str, Mapping[str, frozen
     raise InputError(f"no target has all of {_told(wanted)}; see `enginebench targets list`")
 
 
-def _quiet(group: _Group, noise: Mapping[str, Noise], say: Callable[[str], None]) -> tuple[str, ...]:
+def _quiet(group: _Group, noise: Mapping[str, Noise], say: Callable[[str], object]) -> tuple[str, ...]:
     """Those that are not noisy."""
     quiet = tuple(name for name in group.names if name not in noise or not noise[name].is_noisy)
     if quiet and len(quiet) < len(group.names):
