@@ -164,12 +164,12 @@ class FileCache:
 
     @contextlib.contextmanager
     def pinned(self, digests: Iterable[str]) -> Iterator[None]:
-        """Keep these files from being deleted, and note that they were used."""
+        """Keep these files from being deleted, and note that they were used, where that can be noted."""
         held = list(digests)
         self._pins.update(held)
         try:
             for sha256 in held:
-                with contextlib.suppress(FileNotFoundError):  # somebody removed it by hand: the run will say so
+                with contextlib.suppress(OSError):  # another account's; or removed by hand: the run will say so
                     os.utime(self.path(sha256))
             yield
         finally:

@@ -72,15 +72,16 @@ class Execution:
 
     def begin(self, run: Run, terms: Terms) -> None:
         """Queue the run, for which `check` has passed; everything else happens by itself."""
+        pins = contextlib.ExitStack()
+        # At once, and not when the work begins: an upload may want the room of these files before. And first: where it
+        # fails, nobody waits in the queue or in a group for a run that does not come.
+        pins.enter_context(self._cache.pinned(digests_needed(run.spec)))
         _log.info("run accepted", extra=_told_of(run.spec))
         interleaved = run.spec.HasField("interleaving")
         member = self._groups.join(run.spec.interleaving, terms.claim) if interleaved else None
         run.claim = terms.claim if member is None else member.claim
         self._queue.enter(run)
         self._tell_kept_out(run)
-        pins = contextlib.ExitStack()
-        # At once, and not when the work begins: an upload may want the room of these files before.
-        pins.enter_context(self._cache.pinned(digests_needed(run.spec)))
         run.work = asyncio.create_task(self._work(run, terms, member))
         run.keeper = asyncio.create_task(self._keep(run, run.work, terms.folder, member, pins))
 

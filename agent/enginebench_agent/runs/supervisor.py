@@ -149,8 +149,9 @@ class Supervisor:
         self._check_files(spec)
         self._execution.check(spec, terms)
         self._make_run_folder(spec)
-        run = self._runs[spec.run_id] = Run(spec)
+        run = Run(spec)
         self._execution.begin(run, terms)
+        self._runs[spec.run_id] = run
 
     def _check_queue(self, claim: Claim) -> None:
         queued = [run for run in self._runs.values() if run.state == RUN_STATE_QUEUED]

@@ -1,14 +1,18 @@
 """The files of a run, its model and its inputs: uploaded before, copied for it, and confined to its folder."""
 
 import io
+import os
+from pathlib import Path
 
 import grpc
 import numpy as np
 import pytest
 from agent_process import ENDLESS_MS, Client, digest, given_inputs, make_spec, refused
+from scripted_runs import Bench, finished
 
 from agent_server import AgentProcess
-from enginebench_proto.v1 import model_pb2
+from enginebench_agent.errors import InvalidRequestError
+from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
 
 
 @pytest.mark.slow
@@ -82,3 +86,25 @@ async def test_several_files_lie_beside_each_other_as_copies(ready: Client, agen
     await ready.cancel("run-1")
     assert not copy.exists()
     await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=digest(weights)))
+
+
+async def test_files_of_another_account_are_measured_with_although_their_use_cannot_be_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    bench = Bench(tmp_path)
+    monkeypatch.setattr(os, "utime", refuse)  # these tests may run as root, whom nothing is refused
+    assert (await bench.run("result()")).outcome == run_pb2.OUTCOME_OK
+
+
+async def test_a_run_that_cannot_begin_to_wait_is_in_nobodys_way(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    nowhere = configuration_pb2.InputItem(files=[configuration_pb2.InputFile(input="x", sha256="no digest")])
+    with pytest.raises(InvalidRequestError):
+        bench.start("result()", "refused", items=(nowhere,), interleaving=run_pb2.Interleaving(group="g", members=1))
+    run = bench.start("result()", "next")
+    assert run.summary().runs_before == 0
+    await finished(run)
+    assert run.summary().outcome == run_pb2.OUTCOME_OK
