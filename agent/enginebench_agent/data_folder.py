@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -138,12 +139,22 @@ def default_root() -> Path:
     return Path(data_home) / "enginebench" / "agent"
 
 
-def _file_system(folder: Path) -> str:
+def _file_system(folder: Path, table: Path = Path("/proc/self/mounts")) -> str:
     """The kernel's word for what a folder lies on; "" where it is not told."""
     found, place = "", folder.resolve()
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/mounts").read_text().splitlines():  # the last one that covers it counts
-            _, mounted, kind, *_ = line.split()
-            if place.is_relative_to(mounted.encode().decode("unicode_escape")):
-                found = kind
+        for mounted, kind in _MOUNT.findall(table.read_bytes()):  # the last one that covers it counts
+            if place.is_relative_to(os.fsdecode(_ESCAPED.sub(_unescaped, mounted))):
+                found = kind.decode()
     return found
+
+
+_MOUNT = re.compile(rb"^[^ \n]* ([^ \n]+) ([^ \n]+)", re.MULTILINE)
+"""A line of proc_pid_mounts(5): place and kind. Bytes, for a place may be named in any encoding, or in none."""
+
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+"""How the kernel writes spaces, tabs, newlines and backslashes there."""
+
+
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    return bytes([int(escape[1], 8)])

@@ -1,0 +1,36 @@
+"""The data folder: on what it lies, which the kernel tells in bytes."""
+
+from pathlib import Path
+
+import pytest
+
+from enginebench_agent.data_folder import _file_system
+
+TABLE = (
+    b"/dev/sda1 / ext4 rw,relatime 0 0\n"
+    b"tmpfs /run tmpfs rw 0 0\n"
+    b"/dev/sdb1 /run/media/Gr\xc3\xb6\xc3\x9fe vfat rw 0 0\n"
+    b"/dev/sdc1 /run/media/Gr\xf6\xdfe vfat rw 0 0\n"
+    b"/dev/sdd1 /run/media/my\\040disk\\134\\011 exfat rw 0 0\n"
+    b"/dev/sde1 /run/media/a\rb xfs rw 0 0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        ("/home/me", "ext4"),
+        ("/run/media", "tmpfs"),
+        ("/run/media/Größe/agent", "vfat"),
+        ("/run/media/Gr\udcf6\udcdfe/agent", "vfat"),
+        ("/run/media/my disk\\\t/agent", "exfat"),
+        ("/run/media/a\rb", "xfs"),
+    ],
+)
+def test_a_disk_is_found_whatever_the_places_of_disks_are_called(tmp_path: Path, place: str, kind: str) -> None:
+    (table := tmp_path / "mounts").write_bytes(TABLE)
+    assert _file_system(Path(place), table) == kind
+
+
+def test_where_the_kernel_tells_nothing_no_folder_counts_as_in_memory(tmp_path: Path) -> None:
+    assert _file_system(tmp_path, tmp_path / "none") == ""
