@@ -164,7 +164,9 @@ class Spool:
         """A result without its blocks, or the failure in its place; None for a file that is no run's."""
         try:
             return _read_result(path)
-        except FramingError as error:
+        except (FramingError, OSError) as error:
+            if not _is_damage(error, path):
+                raise
             return self._set_aside(path, error, RunResult(run_id=path.name, spec=RunSpec(run_id=path.name)))
 
     def _whole(self, path: Path) -> RunResult:
@@ -173,10 +175,8 @@ class Spool:
         try:
             result = _read_result(path)
             _check_blocks(path.with_suffix(BLOCKS_SUFFIX), result)
-        except FramingError as error:
-            return self._set_aside(path, error, result) or result
-        except OSError as error:
-            if error.errno not in _LOST or not path.exists():
+        except (FramingError, OSError) as error:
+            if not _is_damage(error, path):
                 raise
             return self._set_aside(path, error, result) or result
         return result
@@ -205,6 +205,11 @@ def check_room(folder: Path) -> None:
     """Raises `OSError` (`ENOSPC`) where the disk of a folder has next to no room left."""
     if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
         raise OSError(errno.ENOSPC, "too little room", str(folder))
+
+
+def _is_damage(error: FramingError | OSError, path: Path) -> bool:
+    """Whether it tells of content that is damaged or gone, and not of a result that was forgotten meanwhile."""
+    return isinstance(error, FramingError) or (error.errno in _LOST and path.exists())
 
 
 def _write_durably(path: Path, result: RunResult) -> None:

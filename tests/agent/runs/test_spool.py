@@ -64,6 +64,18 @@ def test_a_damaged_result_is_set_aside_with_its_blocks_and_told_as_damaged(spool
     assert {path.name for path in (tmp_path / "damaged").iterdir()} == {"r", "r.blocks", "no run's name!"}
 
 
+@pytest.mark.fault(21)
+def test_a_result_on_a_bad_sector_is_set_aside_and_told_as_damaged(spool: Spool, tmp_path: Path) -> None:
+    _write(spool)
+    (tmp_path / "r").unlink()
+    (tmp_path / "r").symlink_to("/proc/self/mem")  # whose first bytes cannot be read: EIO, as of a bad sector
+    for _ in range(2):
+        (result,) = spool.recover()
+        assert (result.run_id, result.outcome) == ("r", run_pb2.OUTCOME_FAILED)
+        assert "damaged" in result.failure.message and "Input/output error" in result.failure.detail
+    assert {path.name for path in (tmp_path / "damaged").iterdir()} == {"r", "r.blocks"}
+
+
 def _flip(content: bytes, bit: int) -> bytes:
     return content[: bit // 8] + bytes([content[bit // 8] ^ 1 << bit % 8]) + content[bit // 8 + 1 :]
 
