@@ -33,7 +33,7 @@ from enginebench_agent.runs.idle_loop import IdleLoop
 from enginebench_agent.runs.queue import Lease
 from enginebench_agent.runs.reservations import Reservations
 from enginebench_agent.runs.supervisor import Supervisor
-from enginebench_agent.service import SERVING, STOPPING, notify
+from enginebench_agent.service import SERVING, notify, stopping
 from enginebench_agent.servicers import AgentServicer, ModelServicer, ReservationServicer, RunServicer
 from enginebench_proto.agreed import logs, meeting
 from enginebench_proto.v1 import (
@@ -208,7 +208,7 @@ async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announci
     notify(SERVING)
     async with announcing(port):
         await stop.asked()
-    notify(STOPPING)
+    notify(stopping(config.drain_seconds))
     _log.info("stopping", extra=logs.told(runs=len(supervisor.summaries())))
     supervisor.accept_no_more()
     await health_servicer.enter_graceful_shutdown()

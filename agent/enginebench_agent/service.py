@@ -17,7 +17,13 @@ from enginebench_proto.agreed.meeting import CA_CERTIFICATE, certificate_name, k
 from enginebench_proto.agreed.roles import CertificateKind
 
 SERVING = "READY=1"
-STOPPING = "STOPPING=1"
+ENDING_SECONDS = 60
+"""How long an agent may take, when its runs have had their time, to end them and to spool what came of them."""
+
+
+def stopping(drain_seconds: int) -> str:
+    """The state of an agent that lets runs go on for so long; systemd waits for it, whatever the unit says."""
+    return f"STOPPING=1\nEXTEND_TIMEOUT_USEC={(drain_seconds + ENDING_SECONDS) * 1_000_000}"
 
 
 def notify(state: str) -> None:
