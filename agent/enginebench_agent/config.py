@@ -13,6 +13,7 @@ from enginebench_agent.machine.cgroup import memory_bytes
 from enginebench_agent.names import is_environment_name
 from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits, find_sandbox
 from enginebench_agent.sizes import parse_size
+from enginebench_proto.agreed.durable import write_whole
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 T = TypeVar("T", bool, int, str)
@@ -97,11 +98,12 @@ def load_config(folder: DataFolder) -> AgentConfig:
 
 
 def write_environment(folder: Path, environment: EnvironmentConfig) -> None:
-    """Record a finished environment in its folder; until then the agent does not see it."""
+    """Record a finished environment in its folder; until then the agent does not see it. Raises `OSError`."""
     lines = [f"python = {_quoted(str(environment.python))}"]
     if environment.engines is not None:
         lines.append(f"engines = [{', '.join(_quoted(name) for name in environment.engines)}]")
-    (folder / ENVIRONMENT_FILE).write_text("\n".join(lines) + "\n")
+    # Whole: half a record, as a power failure leaves one, would keep every agent on this folder from starting.
+    write_whole(folder / ENVIRONMENT_FILE, ("\n".join(lines) + "\n").encode())
 
 
 def _child_limits(table: Mapping[str, Any], folder: DataFolder) -> ChildLimits:
@@ -153,7 +155,7 @@ def _environment(name: str, table: Mapping[str, Any], file: Path) -> Environment
 
 def _read_toml(path: Path, *, is_optional: bool = False) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         if is_optional and isinstance(error, FileNotFoundError | NotADirectoryError):
             return {}

@@ -129,8 +129,13 @@ def add_environment(wish: WantedEnvironment, folder: DataFolder) -> None:
         environment = _fill(place, python, wish, engine)
         # The record comes last: without it the agent does not see the folder.
         write_environment(place, environment)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(place, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise SetupError(
+                f"cannot make the environment in {place} ({error.strerror or error}): make room there, or make it "
+                "writable"
+            ) from error
         raise
     tell(f"environment {wish.name!r} is ready; restart an agent that is serving, and it lists it, too")
     _show(environment, place)
@@ -227,23 +232,27 @@ def _row(environment: EnvironmentConfig) -> dict[str, object]:
 
 def remove_environment(name: str, folder: DataFolder) -> None:
     """Delete an environment that `environment add` made, or had begun to. Raises `SetupError` for any other."""
-    environments = load_config(folder).environments
-    if name == DEFAULT_ENVIRONMENT:
-        raise SetupError("the environment 'default' is the agent's own interpreter and cannot be removed")
     place = folder.environments / name
-    if is_environment_name(name) and place.is_dir() and not (place / ENVIRONMENT_FILE).exists():
-        shutil.rmtree(place)  # `environment add` was killed there
+    if name == DEFAULT_ENVIRONMENT or not is_environment_name(name) or not place.is_dir():
+        raise SetupError(_why_it_stays(name, folder))
+    # What the record says does not matter: one that cannot be read keeps agents from starting until it is gone.
+    record = place / ENVIRONMENT_FILE
+    was_finished = record.exists()
+    record.unlink(missing_ok=True)  # first, so that the agent never sees half an environment
+    shutil.rmtree(place)
+    if was_finished:
+        tell(f"environment {name!r} is removed")
+    else:  # `environment add` was killed there
         tell(f"what was left of the environment {name!r}, which was never finished, is removed")
-        return
-    if name not in {each.name for each in environments}:
-        known = ", ".join(each.name for each in environments)
-        raise SetupError(f"there is no environment {name!r}; there are {known}")
-    record = folder.environments / name / ENVIRONMENT_FILE
-    if not record.exists():
-        raise SetupError(f"the environment {name!r} is written in {folder.config_file}: remove it there")
-    record.unlink()  # first, so that the agent never sees half an environment
-    shutil.rmtree(record.parent)
-    tell(f"environment {name!r} is removed")
+
+
+def _why_it_stays(name: str, folder: DataFolder) -> str:
+    if name == DEFAULT_ENVIRONMENT:
+        return "the environment 'default' is the agent's own interpreter and cannot be removed"
+    known = [each.name for each in load_config(folder).environments]
+    if name in known:
+        return f"the environment {name!r} is written in {folder.config_file}: remove it there"
+    return f"there is no environment {name!r}; there are {', '.join(known)}"
 
 
 def upgrade_environments(folder: DataFolder) -> None:

@@ -1,7 +1,9 @@
 """`enginebench-agent environment`: what pip is told, which Python is taken, and what is left when it fails."""
 
+import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -11,9 +13,18 @@ from pathlib import Path
 import pytest
 from agent_process import run_command
 
+from enginebench_agent.config import ENVIRONMENT_FILE, EnvironmentConfig, load_config, write_environment
 from enginebench_agent.data_folder import DataFolder
+from enginebench_agent.environments import managing
 from enginebench_agent.environments.installing import EngineRequirement, own_requirement, rebuild_wheel
-from enginebench_agent.environments.managing import Version, choose_python, engines_of, remove_environment
+from enginebench_agent.environments.managing import (
+    Version,
+    WantedEnvironment,
+    add_environment,
+    choose_python,
+    engines_of,
+    remove_environment,
+)
 from enginebench_agent.errors import SetupError
 from enginebench_proto.v1.engine_pb2 import Engine
 
@@ -201,6 +212,43 @@ def test_what_an_interrupted_add_has_left_can_be_removed(tmp_path: Path) -> None
     (folder.environments / "half" / "venv").mkdir(parents=True)
     remove_environment("half", folder)
     assert list(folder.environments.iterdir()) == []
+
+
+@pytest.mark.parametrize("record", [b"", b"python = '/venv/bin/pyth", b"\xff"])
+def test_an_environment_whose_record_is_broken_can_be_removed(tmp_path: Path, record: bytes) -> None:
+    folder = DataFolder(tmp_path)
+    folder.prepare()
+    (place := folder.environments / "broken").mkdir()
+    (place / ENVIRONMENT_FILE).write_bytes(record)
+    with pytest.raises(SetupError, match=re.escape(str(place))):
+        load_config(folder)
+    remove_environment("broken", folder)
+    assert [each.name for each in load_config(folder).environments] == ["default"]
+
+
+def test_an_environment_whose_record_does_not_reach_the_disk_is_refused_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(place: Path, python: Path, wish: WantedEnvironment, engine: object) -> EnvironmentConfig:
+        return EnvironmentConfig(wish.name, python)  # as pip would, given a minute
+
+    def fail(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(managing, "_fill", fill)
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(SetupError, match="No space left on device"):
+        add_environment(WantedEnvironment("new", None, ("anything",)), DataFolder(tmp_path))
+    assert list((tmp_path / "environments").iterdir()) == []
+
+
+def test_what_is_written_of_environments_is_read_alike_in_every_locale(tmp_path: Path) -> None:
+    (place := tmp_path / "environments" / "new").mkdir(parents=True)
+    write_environment(place, EnvironmentConfig("new", Path("/opt/Größe/bin/python")))
+    (tmp_path / "agent.toml").write_text("# Größe\n", encoding="utf-8")
+    ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    listed = run_command("environment", "list", "--json", "--data-dir", str(tmp_path), environment=ascii_only)
+    assert json.loads(listed.stdout)["environments"][1]["python"] == "/opt/Größe/bin/python", listed.stderr
 
 
 @pytest.mark.parametrize("name", ["default", "unknown", "written"])
