@@ -114,9 +114,10 @@ def _counter(name: str, meaning: str, labels: tuple[str, ...], counts: Iterable[
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    """Bytes of each file by name; files come and go meanwhile."""
+    """Bytes of each file by name; files come and go meanwhile. The folder of damaged results is none."""
     found = {}
     for entry in os.scandir(folder):
         with contextlib.suppress(FileNotFoundError):
-            found[entry.name] = entry.stat().st_size
+            if entry.is_file():
+                found[entry.name] = entry.stat().st_size
     return found

@@ -74,12 +74,13 @@ async def test_runs_are_counted_by_state_and_by_how_they_ended(agent: LoggingAge
 async def test_the_spool_and_the_cache_are_told_in_files_and_bytes(
     agent: LoggingAgent, model: bytes, tmp_path: Path
 ) -> None:
+    (tmp_path / "data" / "spool" / "damaged").mkdir()  # of results set aside, which nobody can acknowledge
     empty = _figures(agent)
     async with connected(agent) as client:
         await client.upload(model)
         await client.run(make_spec(model, "kept"))
         kept = _figures(agent)
-        on_disk = sum(path.stat().st_size for path in (tmp_path / "data" / "spool").iterdir())
+        on_disk = sum(path.stat().st_size for path in (tmp_path / "data" / "spool").glob("kept*"))
         await client.acknowledge("kept")
         gone = _figures(agent)
     names = ("spool_results", "spool_bytes", "cache_files", "cache_bytes")
