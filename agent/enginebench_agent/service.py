@@ -199,7 +199,8 @@ class UnitOptions:
 def unit_text(options: UnitOptions) -> str:
     """The unit file, to be kept as enginebench-agent.service."""
     is_system = options.manager is Manager.SYSTEM
-    protect_home = "read-only" if _lives_in_a_home(options.python) else "yes"
+    needed = [options.python, options.data_dir, *([options.tls] if options.tls else [])]
+    protect_home = "read-only" if any(_lives_in_a_home(place) for place in needed) else "yes"
     return _UNIT.format(
         file="/etc/systemd/system/enginebench-agent.service"
         if is_system
@@ -229,9 +230,9 @@ def _place(data_dir: Path) -> str:
     return f"User={ACCOUNT}\nReadWritePaths={_word(str(data_dir))}\n"
 
 
-def _lives_in_a_home(python: Path) -> bool:
-    """Whether a service that may not look into homes could not start this interpreter, or the one it was made of."""
-    places = (python, python.resolve())
+def _lives_in_a_home(place: Path) -> bool:
+    """Whether a service that may not look into homes does not see this place, or the one it is a link to."""
+    places = (place, place.resolve())
     return any(place.is_relative_to(home) for place in places for home in _HOMES)
 
 

@@ -59,13 +59,16 @@ def test_a_system_service_may_write_to_its_own_folder_only() -> None:
     assert "StateDirectory" not in elsewhere
 
 
-def test_homes_are_hidden_unless_the_interpreter_lives_in_one() -> None:
-    def text(python: str) -> str:
-        options = UnitOptions(Manager.SYSTEM, SYSTEM_DATA_DIR, "127.0.0.1", 50151, python=Path(python))
-        return unit_text(options)
+def test_homes_are_hidden_unless_something_that_the_agent_needs_lives_in_one() -> None:
+    def homes(**needed: Path) -> str:
+        outside = {"data_dir": SYSTEM_DATA_DIR, "python": Path("/opt/enginebench/bin/python"), "tls": Path("/etc/tls")}
+        text = unit_text(UnitOptions(Manager.SYSTEM, host="127.0.0.1", port=50151, **(outside | needed)))
+        return next(line for line in text.splitlines() if line.startswith("ProtectHome="))
 
-    assert "ProtectHome=yes" in text("/opt/enginebench/bin/python")
-    assert "ProtectHome=read-only" in text("/home/me/venv/bin/python")
+    assert homes() == "ProtectHome=yes"
+    assert homes(python=Path("/home/me/venv/bin/python")) == "ProtectHome=read-only"
+    assert homes(data_dir=Path("/home/me/agent")) == "ProtectHome=read-only"
+    assert homes(tls=Path("/root/tls")) == "ProtectHome=read-only"
 
 
 def test_the_unit_starts_what_was_asked_for(tmp_path: Path) -> None:
