@@ -14,6 +14,7 @@ from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import cancel, jobs
 from enginebench_controller.records import Target
 from enginebench_ui.pages import TARGETS
+from enginebench_ui.shared.text import instant
 from opened_pages import button, texts
 
 pytestmark = pytest.mark.slow
@@ -247,3 +248,18 @@ def test_a_crowd_is_a_line_of_trouble_a_map_and_those_that_are_looked_for(home):
     assert list(app.dataframe[0].value["Target"]) == ["board-07"]
     next(one for one in app.text_input if one.label == "Find").set_value("site=lab7").run()
     assert texts(app.info) == ["No target is like that."]
+
+
+def test_whoever_did_not_answer_is_silent_until_somebody_asks_again(home):
+    for number in range(40):
+        home.store.add_target(Target(f"board-{number:02}", nobody(), number))
+    app = opened()
+    next(one for one in app.text_input if one.label == "Find").set_value("board-07").run()
+    button(app, "Check health of 1 target").click().run(timeout=60)
+    assert "1 does not answer" in texts(app.warning)[0]
+    hours_ago_ns = time.time_ns() - 5 * 3_600 * 10**9
+    answers = app.session_state["health of targets"]
+    app.session_state["health of targets"] = {name: (hours_ago_ns, one) for name, (_, one) in answers.items()}
+    app.run()
+    assert "1 does not answer" in texts(app.warning)[0]
+    assert any(instant(hours_ago_ns) in text for text in texts(app.caption))

@@ -37,7 +37,7 @@ from enginebench_ui.shared.choosing import choose_one, choose_view
 from enginebench_ui.shared.following import follow_jobs
 from enginebench_ui.shared.showing import chart, table
 from enginebench_ui.shared.targets import TargetView, askable, overview_rows, target_views
-from enginebench_ui.shared.text import Row, count_of, inert
+from enginebench_ui.shared.text import Row, count_of, inert, instant
 
 LIMIT_S = 3.0
 """How long a target may take to answer."""
@@ -65,7 +65,7 @@ def show_crowd(views: Sequence[TargetView]) -> None:
     """
     with reading.banner_on_error():
         noise = reading.noise()
-    seen = crowd(views, _kept_answers(), noise, version("enginebench"))
+    seen = crowd(views, _answers_of(_last_answers()), noise, version("enginebench"))
     is_fine = all(one.state is State.FINE for one in seen)
     (st.success if is_fine else st.warning)(trouble(seen), icon=":material/check:" if is_fine else ":material/warning:")
     left, right = st.columns([2, 1], vertical_alignment="bottom")
@@ -87,9 +87,11 @@ def show_crowd(views: Sequence[TargetView]) -> None:
     if st.button(f"Check health of {count_of(len(chosen), 'target')}", icon=":material/favorite:"):
         with st.spinner("Asking them, 32 at a time"):
             answers = {one.target.name: one for one in ask_health(askable(chosen), LIMIT_S, default_home().tls)}
-        _keep_answers(_kept_answers() | answers)
+        _keep_answers(answers)
         st.rerun()
-    rows = zip(overview_rows(chosen, _kept_answers()), found, strict=True)
+    if said := _last_answers():
+        st.caption(f"Who was asked in this tab is as they answered last, at {_asked(said)}.")
+    rows = zip(overview_rows(chosen, _answers_of(said)), found, strict=True)
     table(
         [
             {"": f"?target={quote(one.view.name)}", "Target": row["Target"], "State": one.state.value}
@@ -115,7 +117,7 @@ def _show_health(views: Sequence[TargetView]) -> None:
     _draw(place, views, known)
     if missing := [target for target in askable(views) if target.name not in known]:
         answers = {answer.target.name: answer for answer in ask_health(missing, LIMIT_S, default_home().tls)}
-        _keep_answers(known | answers)
+        _keep_answers(answers)
         _draw(place, views, known | answers)
 
 
@@ -127,12 +129,29 @@ def _draw(
 
 
 def _keep_answers(answers: Mapping[str, HealthAnswer]) -> None:
-    st.session_state[_ANSWERS] = (time.monotonic(), dict(answers))
+    now_ns = time.time_ns()
+    st.session_state[_ANSWERS] = _last_answers() | {name: (now_ns, one) for name, one in answers.items()}
+
+
+def _last_answers() -> dict[str, tuple[int, HealthAnswer]]:
+    """By target what it answered last, and when, in nanoseconds since 1970."""
+    return dict(st.session_state.get(_ANSWERS, {}))
+
+
+def _answers_of(said: Mapping[str, tuple[int, HealthAnswer]]) -> dict[str, HealthAnswer]:
+    return {name: answer for name, (_, answer) in said.items()}
+
+
+def _asked(said: Mapping[str, tuple[int, HealthAnswer]]) -> str:
+    """When they were asked: "2026-11-28 10:12", or from when to when."""
+    times = [at_ns for at_ns, _ in said.values()]
+    return " to ".join(dict.fromkeys((instant(min(times)), instant(max(times)))))
 
 
 def _kept_answers() -> dict[str, HealthAnswer]:
-    asked_at_s, answers = st.session_state.get(_ANSWERS, (0.0, {}))
-    return dict(answers) if time.monotonic() - asked_at_s < KEPT_S else {}
+    """The answers of a moment ago, which need not be asked for again."""
+    since_ns = time.time_ns() - KEPT_S * 1e9
+    return {name: answer for name, (at_ns, answer) in _last_answers().items() if at_ns >= since_ns}
 
 
 def show_add_form(home: Home, targets: int) -> None:
