@@ -245,6 +245,12 @@ def _quieten_grpc() -> None:
 def main() -> None:
     """Run the command line; every foreseen error becomes one sentence on stderr and its exit code."""
     keep_streams()
+    if _COMPLETE in os.environ:
+        from enginebench_controller.cli.completion import words_made_whole  # noqa: PLC0415  # only where a shell asks
+
+        with words_made_whole():
+            _run()
+        return
     if JOB_VARIABLE not in os.environ:
         _run()
         return

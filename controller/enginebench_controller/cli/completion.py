@@ -6,8 +6,12 @@ Only what no shell would act on is offered, as names come from models and from o
 import logging
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from enginebench_controller.home import Home, default_home
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
     from enginebench_controller.store.store import Store
 
 _HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+/-]{0,99}")
+_BREAK, _REPLACED = re.compile(r"[:=@]+"), re.compile(r"@?[^:=@]*$")
+"""Where bash breaks words, and what of a word it replaces then; an @ it does replace, as of a host's name."""
 _WAIT_S = 0.3
 """So long is waited for others who have the results open; commands wait longer."""
 
@@ -102,6 +108,35 @@ def typed() -> Typed:
     line = os.environ.get("_TYPER_COMPLETE_ARGS", "")
     words = line.split()
     return Typed(tuple(words[1:]), "") if line[-1:].isspace() or not words else Typed(tuple(words[1:-1]), words[-1])
+
+
+@contextmanager
+def words_made_whole() -> Iterator[None]:
+    """Offer bash what it can use: it breaks words at `:`, `=` and `@`, and replaces only what is behind the last mark.
+
+    Typer reads the words of the environment, too, which are whole there from now on. Other shells break no words.
+    """
+    if "COMP_WORDS" not in os.environ:
+        yield
+        return
+    words = os.environ["COMP_WORDS"].split()
+    place = int(os.environ.get("COMP_CWORD") or len(words))
+    whole: list[str] = []
+    for before, word in pairwise(["", *words[: place + 1]]):
+        if whole and (_BREAK.fullmatch(before) or _BREAK.fullmatch(word)):
+            whole[-1] += word
+        else:
+            whole.append(word)
+    begun = whole.pop() if place < len(words) else ""
+    os.environ["COMP_WORDS"], os.environ["COMP_CWORD"] = "\n".join([*whole, begun]), str(len(whole))
+    value = begun.partition("=")[2] if begun.startswith("-") else begun  # Typer offers values without their option
+    standing = value.removesuffix(_REPLACED.findall(value)[0])
+    said = StringIO()
+    try:
+        with redirect_stdout(said):
+            yield
+    finally:
+        sys.stdout.writelines(line.removeprefix(standing) for line in said.getvalue().splitlines(keepends=True))
 
 
 def quick_offer(line: Typed, command: str) -> Offer | None:

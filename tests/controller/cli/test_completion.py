@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 from typing import get_args
@@ -95,6 +96,32 @@ def asked(shell="zsh", program=("-m", "enginebench_controller"), **said):
 def test_bash_is_answered(store, words, place):
     done = asked("bash", COMP_WORDS=words, COMP_CWORD=str(place))
     assert done.stdout.split() == ["duel"] and done.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "whole"),
+    [
+        ("run zoo:", "zoo:resnet50"),
+        ("run zoo:resnet5", "zoo:resnet50"),
+        ("run net.onnx --engine onnxruntime@", "onnxruntime@old"),
+        ("run net.onnx --engine onnxruntime@o", "onnxruntime@old"),
+        ("run net.onnx --engine=", "--engine=onnxruntime"),
+        ("run net.onnx --engine=openv", "--engine=openvino"),
+        ("run net.onnx --engine=onnxruntime@o", "--engine=onnxruntime@old"),
+        ("compare duel du", "duel"),
+    ],
+)
+def test_bash_which_breaks_words_at_some_marks_is_offered_what_it_replaces(store, line, whole):
+    words = re.findall(r"[:=@]+|[^\s:=@]+", f"enginebench {line}")
+    done = asked("bash", COMP_WORDS="\n".join(words), COMP_CWORD=str(len(words) - 1))
+    assert re.split("[:=]|(?=@)", whole)[-1] in done.stdout.split() and done.stderr == ""
+
+
+@pytest.mark.slow
+def test_behind_a_word_that_ends_with_a_mark_another_one_begins(store):
+    done = asked("bash", COMP_WORDS="enginebench\ncompare\nzoo\n:\n", COMP_CWORD="4")
+    assert "duel" in done.stdout.split()
 
 
 @pytest.mark.slow
