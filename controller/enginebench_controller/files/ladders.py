@@ -16,7 +16,7 @@ from enginebench_controller.files.forms import (
     OutcomeForm,
     engine_document,
 )
-from enginebench_controller.files.new_file import check_new_files
+from enginebench_controller.files.new_file import check_new_files, new_file
 from enginebench_controller.plan.plan import LadderKind
 from enginebench_controller.records import Hint, Interval, Load, Measurement, ModelVersion, OutputCheck, Status
 from enginebench_controller.records.fields import OUTPUT_CHECK
@@ -169,11 +169,11 @@ _LABEL_ROOM = 1.5
 """How far the axis goes beyond the longest bar, for the words at its end."""
 
 
-def check_chart_path(path: Path) -> None:
+def check_chart_path(path: Path, *, force: bool | None = None) -> None:
     """Refuse what cannot be written later, before anything is measured. Raises `InputError`."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"a chart is written as {' or '.join(SUFFIXES)}, not as {path.name}")
-    check_new_files(path, force=True)
+    check_new_files(path, force=force)
 
 
 def write_chart(ladder: Ladder, path: Path) -> None:
@@ -193,10 +193,8 @@ def write_chart(ladder: Ladder, path: Path) -> None:
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(f"{_AXIS[ladder.kind]}\n{_LEGEND}")
     axes.set_title(_title(ladder), loc="left", fontsize=11, parse_math=False)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"cannot write the chart {path}: {error.strerror}") from None
+    with new_file(path, force=None) as partial:
+        figure.savefig(partial, format=path.suffix[1:], dpi=150)
 
 
 _AXIS = {

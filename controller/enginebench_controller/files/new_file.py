@@ -9,13 +9,17 @@ from enginebench_controller.errors import InputError
 from enginebench_proto.agreed.durable import whole_path
 
 
-def check_new_files(*paths: Path | None, force: bool) -> None:
-    """Raise `InputError` for the first of these that could not be written, before minutes are spent on it."""
+def check_new_files(*paths: Path | None, force: bool | None) -> None:
+    """Raise `InputError` for the first of these that could not be written, before minutes are spent on it.
+
+    `force` is None of a command that has no --force.
+    """
     for path in filter(None, paths):
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file")
         if path.exists() and not force:
-            raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
+            advice = "name another one" if force is None else "name another one, or replace it with --force"
+            raise InputError(f"there is a file {path} already; {advice}")
         if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}")
         if not os.access(path.parent, os.W_OK):
@@ -23,7 +27,7 @@ def check_new_files(*paths: Path | None, force: bool) -> None:
 
 
 @contextmanager
-def new_file(path: Path, *, force: bool) -> Iterator[Path]:
+def new_file(path: Path, *, force: bool | None) -> Iterator[Path]:
     """Yield a path beside `path` to write to; it takes that name once the block is through, and is gone if it raises.
 
     Raises `InputError` where there is a file already, unless `force`, and where it cannot be written.

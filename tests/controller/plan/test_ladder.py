@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -357,3 +358,12 @@ def test_a_chart_that_cannot_be_written_is_refused_beforehand(tmp_path: Path) ->
         check_chart_path(tmp_path / "ladder.jpg")
     with pytest.raises(InputError, match="there is no folder"):
         check_chart_path(tmp_path / "nowhere" / "ladder.svg")
+
+
+def test_a_chart_takes_the_place_of_no_other_file(planned: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ladder.svg"
+    path.write_text("mine")
+    for write in (check_chart_path, partial(write_chart, ladder(planned, LadderKind.LATENCY, pytorch=50))):
+        with pytest.raises(InputError, match=r"there is a file .*ladder.svg already; name another one$"):
+            write(path)
+    assert path.read_text() == "mine"

@@ -177,7 +177,7 @@ def pruning(
     json: Json = False,
 ) -> None:
     """Time a model with zeros imposed step by step, and copies that really have them; estimate what lies between."""
-    check_new_files(csv, force=False)
+    check_new_files(csv, force=None)
     given = {
         "engines": split(engine),
         "batch": [batch],
@@ -254,7 +254,7 @@ def _choice(passes: Sweep) -> str:
 def _tell(passes: Sequence[Profile], most: int, csv: Path | None, *, as_json: bool) -> None:
     found = _prospects(passes)
     if csv is not None:
-        with new_file(csv, force=False) as path:
+        with new_file(csv, force=None) as path:
             path.write_text(prospects_csv(found), encoding="utf-8", newline="")
         remark(f"wrote {csv}")
     if as_json:

@@ -127,9 +127,9 @@ def recommend(
     What wins is measured again in fresh processes, and these say whether a limit is held. The exit code is 4 where
     nothing holds the limits, 5 where that cannot be told.
     """  # typer keeps lines after a backspace
-    check_new_files(plan_file, markdown, html, chart, force=force)
+    check_new_files(plan_file, markdown, html, force=force)
     if chart is not None:
-        check_chart_path(chart)
+        check_chart_path(chart, force=force)
     targets = tuple(dict.fromkeys(targets_to_measure(split(target), any_of) or ()))
     if len(targets) > 1 and (chart is not None or html is not None):
         option = "--html" if chart is None else "--chart"
@@ -209,7 +209,7 @@ def _write(
                 partial.write_text(text, encoding="utf-8")
             remark(f"wrote {path}")
     if chart is not None and isinstance(found, Recommendation):
-        write_front(found, dict(search.order), chart)
+        write_front(found, dict(search.order), chart, force=force)
         remark(f"wrote {chart}")
 
 

@@ -7,10 +7,10 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.errors import InputError
 from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import DocumentForm, NamedForm, with_fields_of
 from enginebench_controller.files.ladders import check_chart_path
+from enginebench_controller.files.new_file import new_file
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.files.report_forms import cell, folded, render, table
 from enginebench_controller.plan.plan import make_plan, plan_toml
@@ -177,22 +177,20 @@ def times_words(ratio: tuple[float, float, float] | None) -> str:
     return UNKNOWN if ratio is None else f"{ratio[0]:.2f} ({ratio[1]:.2f}–{ratio[2]:.2f})"
 
 
-def write_front(found: Recommendation, order: Document, path: Path) -> None:
+def write_front(found: Recommendation, order: Document, path: Path, *, force: bool) -> None:
     """Draw what was measured by latency and throughput, with the front and the limit. Raises `InputError`."""
-    check_chart_path(path)
-    try:
-        _save_front(found, order, path)
-    except OSError as error:
-        raise InputError(f"cannot write the chart {path}: {error.strerror}") from None
+    check_chart_path(path, force=force)
+    with new_file(path, force=force) as partial:
+        _save_front(found, order, partial, path.suffix[1:])
 
 
 def _front_svg(found: Recommendation, order: Document) -> bytes:
     drawn = BytesIO()
-    _save_front(found, order, drawn)
+    _save_front(found, order, drawn, "svg")
     return drawn.getvalue()
 
 
-def _save_front(found: Recommendation, order: Document, place: Path | BytesIO) -> None:
+def _save_front(found: Recommendation, order: Document, place: Path | BytesIO, kind: str) -> None:
     from matplotlib import rc_context  # noqa: PLC0415  # takes half a second, and only a chart needs it
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -220,7 +218,6 @@ def _save_front(found: Recommendation, order: Document, place: Path | BytesIO) -
     if measured:
         axes.legend(frameon=False, fontsize=9)
     axes.set_title(found.sentence[:110], loc="left", fontsize=9, parse_math=False)
-    kind = "svg" if isinstance(place, BytesIO) else None  # None: as its name says
     with rc_context({"svg.fonttype": "none"}):  # words stay words
         figure.savefig(place, format=kind, dpi=150)
 

@@ -79,7 +79,7 @@ def test_the_best_comes_first_then_the_next_best() -> None:
 def test_the_chart_has_the_limit_and_one_colour_an_engine(tmp_path) -> None:
     asked = order()
     found = carried_out(asked)
-    write_front(found, asked.document(), tmp_path / "front.svg")
+    write_front(found, asked.document(), tmp_path / "front.svg", force=False)
     text = (tmp_path / "front.svg").read_text()
     assert "p95 &lt; 20 ms" in text
     for engine in ("openvino", "torch"):
@@ -89,4 +89,14 @@ def test_the_chart_has_the_limit_and_one_colour_an_engine(tmp_path) -> None:
 def test_a_chart_of_another_kind_is_refused(tmp_path) -> None:
     asked = order()
     with pytest.raises(InputError, match="a chart is written as"):
-        write_front(carried_out(asked), asked.document(), tmp_path / "front.pdf")
+        write_front(carried_out(asked), asked.document(), tmp_path / "front.pdf", force=False)
+
+
+def test_a_chart_replaces_another_file_only_by_force(tmp_path) -> None:
+    asked, path = order(), tmp_path / "front.svg"
+    path.write_text("mine")
+    with pytest.raises(InputError, match="or replace it with --force"):
+        write_front(carried_out(asked), asked.document(), path, force=False)
+    assert path.read_text() == "mine"
+    write_front(carried_out(asked), asked.document(), path, force=True)
+    assert "<svg" in path.read_text() and list(tmp_path.iterdir()) == [path]
