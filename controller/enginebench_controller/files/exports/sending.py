@@ -270,7 +270,7 @@ def to_wandb(_: str, results: Sequence[SentResult]) -> Iterator[str]:
             id=one.id,
             name=_cut(one.name, _NAME_LENGTH[Tracker.WANDB]),
             group=one.benchmark_id,
-            config={name: int(value) if name in _NUMBERS else value for name, value in one.labels.items()},
+            config=configuration_of(one),
             resume="allow" if is_online else None,
             settings=wandb.Settings(**_NOBODYS_BUSINESS),
         )
@@ -281,6 +281,13 @@ def to_wandb(_: str, results: Sequence[SentResult]) -> Iterator[str]:
 
 
 _NUMBERS = frozenset({"batch", "cores", "streams", "number"})
+
+
+def configuration_of(one: SentResult) -> dict[str, int | str]:
+    """What was asked for, with numbers as such; cores of one kind are a text, "big:2"."""
+    return {name: int(value) if name in _NUMBERS and value.isdecimal() else value for name, value in one.labels.items()}
+
+
 _NOBODYS_BUSINESS = {
     "console": "off",
     "disable_code": True,

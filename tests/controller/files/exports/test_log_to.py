@@ -13,7 +13,7 @@ import invented
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports import log_to
 from enginebench_controller.files.exports.log_to import Destination, LiveLog, check, destinations, results_of, send
-from enginebench_controller.files.exports.sending import Tracker
+from enginebench_controller.files.exports.sending import SentResult, Tracker, configuration_of
 from enginebench_controller.records import Status
 from enginebench_controller.store.store import Store
 from printed import check_document
@@ -234,3 +234,9 @@ def test_the_document_is_that_of_the_benchmark_with_one_measurement(results):
         document = json.loads(one.document, parse_constant=pytest.fail)
         check_document("benchmark", document)
         assert [described["id"] for described in document["measurements"]] == [one.id]
+
+
+def test_cores_of_one_kind_are_a_text_in_what_was_asked_for() -> None:
+    labels = {"engine": "x", "batch": "4", "cores": "big:2", "streams": "1"}
+    found = configuration_of(SentResult("m1", "b1", "net", "ok", None, labels, {}, (), ""))
+    assert found == {"engine": "x", "batch": 4, "cores": "big:2", "streams": 1}
