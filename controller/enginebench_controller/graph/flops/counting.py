@@ -14,13 +14,12 @@ from enginebench_controller.graph.flops.counters import (
     BODIES,
     COUNTED,
     MOVES_DATA,
-    PACKED,
     READS_A_PART,
     UNKNOWN,
     WITHOUT_PRODUCTS,
     key_of,
 )
-from enginebench_controller.graph.flops.parameters import parameters, reads_packed_weights, weights
+from enginebench_controller.graph.flops.parameters import is_packed, parameters, reads_packed_weights, weights
 from enginebench_controller.graph.flops.work import ModelCost, NodeCost, UnknownWorkError, Work, total
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode
 from enginebench_controller.records.profile import CountMethod
@@ -192,7 +191,7 @@ def _cost(graph: SourceGraph, node: SourceNode, read: set[str]) -> NodeCost:
     if node.folded:
         return NodeCost(0, 0, 0, 0, 0, 0, CountMethod.ZERO)
     learnt = parameters(graph, node)
-    packed = key_of(node) in PACKED
+    packed = is_packed(node)
     cost = NodeCost(
         macs=None,
         flops=None,

@@ -86,9 +86,13 @@ def _past_length(work: Work) -> int:
 
 
 def multi_head_attention(work: Work) -> Count:
-    """MultiHeadAttention of ONNX Runtime with Q, K and V apart, (batch, length, hidden); packed is unknown."""
+    """MultiHeadAttention of ONNX Runtime with Q, K and V apart, (batch, length, hidden); packed is unknown.
+
+    The keys of earlier positions are (batch, heads, length, width), if there are any.
+    """
     batch, rows, width = _three(work.input())
     _, columns, value_width = _three(work.input(2))
+    columns += work.input(6)[2] if work.has_input(6) else 0
     pairs = batch * rows * columns
     return products(pairs * (width + value_width), pairs * work.integer("num_heads") * (SOFTMAX + 1))
 

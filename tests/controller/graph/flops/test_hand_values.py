@@ -194,6 +194,18 @@ def test_attention_on_packed_heads(tmp_path: Path) -> None:
     assert cost_of(layer, tmp_path, shapes, opset=23).macs == 1600
 
 
+@pytest.mark.parametrize(("remembered", "pairs"), [(0, 2 * 3 * 5), (7, 2 * 3 * (5 + 7))])
+def test_the_attention_of_a_decoder_looks_at_what_it_remembers_too(tmp_path: Path, remembered: int, pairs: int) -> None:
+    """2·3 queries by 5 keys, and those remembered, × (32 + 32); softmax and scaling of 4 heads."""
+    names, inputs = ["q", "k", "v"], [("q", [2, 3, 32]), ("k", [2, 5, 32]), ("v", [2, 5, 32])]
+    if remembered:
+        names += ["", "", "", "past_k", "past_v"]
+        inputs += [(name, [2, 4, remembered, 8]) for name in ("past_k", "past_v")]
+    layer = node("MultiHeadAttention", names, domain="com.microsoft", num_heads=4)
+    cost = cost_of(layer, tmp_path, inputs)
+    assert (cost.macs, cost.flops) == (pairs * 64, 2 * pairs * 64 + 4 * pairs * 6)
+
+
 def test_the_attention_of_onnx_runtime_projects_first(tmp_path: Path) -> None:
     """(2, 8, 16) × (16, 48): 2·8·16·48 = 12 288 MACs; 2·8·8 pairs × (16 + 16) = 4096; 4 heads × 128 pairs × 6."""
     layer = node("Attention", ["x", "w", "b"], domain="com.microsoft", num_heads=4)
