@@ -20,7 +20,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -48,6 +48,9 @@ class Bounds:
 READING = Bounds()
 """For what looks at structure and shapes: weights stay on disk."""
 
+_SLOWEST_BYTES_PER_S = 25e6
+"""Of a memory card, or of a processor that counts the zeros of 16 bits."""
+
 _DERIVING = Bounds(8 * 2**30, 1800.0)
 _COPIES = 12
 """A model that is changed is in memory several times: as messages, as bytes, and within ONNX Runtime."""
@@ -59,6 +62,17 @@ def bounded(function: Callable[P, R]) -> Callable[P, R]:
     Arguments, result and errors travel by pickle. Beyond the bounds it raises `ModelError`.
     """
     return _elsewhere(function, lambda _: READING)
+
+
+def bounded_by_size(function: Callable[P, R]) -> Callable[P, R]:
+    """As `bounded`, for what reads every weight: with more time, the larger the files are where the model lies."""
+
+    def bounds(arguments: tuple[Any, ...]) -> Bounds:
+        paths = (path for one in arguments if isinstance(one, Path) for path in one.parent.rglob("*"))
+        size_bytes = sum(path.stat().st_size for path in paths if path.is_file())
+        return replace(READING, seconds=READING.seconds + size_bytes / _SLOWEST_BYTES_PER_S)
+
+    return _elsewhere(function, bounds)
 
 
 def deriving(function: Callable[P, R]) -> Callable[P, R]:

@@ -8,7 +8,7 @@ from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.graph.flops.counters import PACKED, SETTINGS, key_of
 from enginebench_controller.graph.reading import read_source_graph
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode, Weight
-from enginebench_controller.models.bounded import bounded
+from enginebench_controller.models.bounded import bounded_by_size
 from enginebench_controller.records.model import WeightCount
 from enginebench_proto.agreed.words import ModelFormat
 
@@ -46,10 +46,15 @@ def _read(graph: SourceGraph, node: SourceNode) -> Iterator[tuple[Weight, bool]]
 
 def reads_packed_weights(graph: SourceGraph) -> bool:
     """Whether some node reads weights in a form of its own, of which the number of parameters cannot be told."""
-    return any(key_of(node) in PACKED for node in graph.nodes)
+    return any(map(is_packed, graph.nodes))
 
 
-@bounded
+def is_packed(node: SourceNode) -> bool:
+    """Whether a node, or one of its bodies, does."""
+    return not node.folded and (key_of(node) in PACKED or any(map(reads_packed_weights, node.bodies.values())))
+
+
+@bounded_by_size
 def count_weights(path: Path, model_format: str) -> WeightCount | None:
     """Count the zeros of an ONNX model, one weight in memory at a time (some 0.2 s for 100 MB); None where unknown.
 

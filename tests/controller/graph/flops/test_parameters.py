@@ -8,7 +8,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tiny_models import make_model, save, tiny_classifier
 
+from enginebench_controller.graph.flops.counting import node_costs
 from enginebench_controller.graph.flops.parameters import count_weights
+from enginebench_controller.graph.reading import read_source_graph
+from enginebench_controller.models import bounded
 from enginebench_controller.models.derive.prune import prune
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records.model import WeightCount
@@ -84,6 +87,34 @@ def test_what_cannot_be_counted_is_unknown_and_still_kept(library: ModelLibrary,
 
     assert library.weights(version) is None
     assert count_weights(tmp_path / "m.onnx", "openvino_ir") is None
+
+
+def test_weights_that_only_their_operator_can_unpack_are_unknown_within_a_branch_too(tmp_path: Path) -> None:
+    """MatMulNBits of 64×16 weights in 4 bits: packed in bytes, with a scale for each block of 32."""
+    sizes = {"K": 64, "N": 16, "bits": 4, "block_size": 32}
+    product = helper.make_node("MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", **sizes)
+    weights = {"w": np.ones((16, 2, 16), np.uint8), "s": np.ones(32, "f")}
+    within = helper.make_graph([product], "branch", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    branch = helper.make_node("If", ["c"], ["y"], then_branch=within, else_branch=within)
+    for number, (node, asked) in enumerate(((product, []), (branch, [("c", [], TensorProto.BOOL)]))):
+        model = make_model([node], [("x", [1, 64]), *asked], [("y", None)], weights)
+        model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+        path = save(model, tmp_path / f"m{number}.onnx")
+        assert count_weights(path, "onnx") is None
+        (cost,) = node_costs(read_source_graph(path, {}, None))
+        assert (cost.parameters, cost.nonzero_parameters) == (None, None)
+
+
+def test_large_files_have_the_time_that_a_slow_disk_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bounded.Bounds] = []
+    monkeypatch.setattr(bounded, "_asked", lambda _call, bounds, _subject: seen.append(bounds))
+    path = save(tiny_classifier(), tmp_path / "tiny.onnx")
+    count_weights(path, "onnx")
+    (tmp_path / "weights").mkdir()
+    with (tmp_path / "weights" / "big.bin").open("wb") as sparse:
+        sparse.truncate(5 * 2**30)  # takes no room
+    count_weights(path, "onnx")
+    assert [round(one.seconds) for one in seen] == [40, 40 + 215]
 
 
 def test_a_model_without_parameters_has_no_sparsity(library: ModelLibrary, tmp_path: Path) -> None:
