@@ -85,7 +85,16 @@ class ModelLibrary:
         known = self._find(digest)
         if known is not None:
             return self._renamed(known, name) if name and name != known.name else known
-        version = ModelVersion(digest, name or path.stem, kind, files, time.time_ns(), parent, derivation)
+        # A file may be called by any bytes, and what it is called goes into documents and the store.
+        version = ModelVersion(
+            digest,
+            name or os.fsencode(path.stem).decode(errors="replace"),
+            kind,
+            files,
+            time.time_ns(),
+            parent,
+            derivation,
+        )
         self._write(version, sources)
         return self._read(digest)
 
@@ -97,6 +106,10 @@ class ModelLibrary:
         if text.startswith(PREFIX):
             return self._from_zoo(text)
         if Path(text).is_file():
+            if not _is_text(text):
+                raise ModelError(
+                    f"{text!r} is no UTF-8, as plans are: rename the file, or run what `models add` makes of it"
+                )
             return self.add(Path(text))
         if os.sep in text or Path(text).is_symlink() or Path(text).suffix.lower() in SUFFIXES:
             raise missing_file(Path(text))
@@ -297,9 +310,14 @@ def _checked_name(name: str | None) -> str | None:
         raise ModelError(f"{name!r} cannot name a model: {PREFIX}… stands for models that enginebench builds")
     if name.startswith(INT8_PREFIX):
         raise ModelError(f"{name!r} cannot name a model: {INT8_PREFIX}… stands for the INT8 version of another one")
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or not _is_text(name):
         raise ModelError(f"{name!r} cannot name a model: use up to 200 characters without slashes and line breaks")
     return name
+
+
+def _is_text(name: str) -> bool:
+    """Whether documents and the store can have it: bytes of a file's name that are no UTF-8 are surrogates in it."""
+    return name.isascii() or not any("\ud800" <= one <= "\udfff" for one in name)
 
 
 def _copy(source: SourceFile, expected: ModelFile, target: Path) -> None:

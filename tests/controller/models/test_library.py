@@ -55,6 +55,17 @@ def test_a_version_is_named_by_its_content_and_added_once(library: ModelLibrary,
     assert leftovers(library, tmp_path) == []
 
 
+def test_a_file_may_be_called_by_any_bytes(library: ModelLibrary, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.onnx")
+    shutil.move(save(tiny_classifier(), tmp_path / "tiny.onnx"), path)
+    version = library.add(path)
+    assert version.name == "caf\N{REPLACEMENT CHARACTER}"
+    with pytest.raises(ModelError, match="no UTF-8, as plans are: rename the file"):
+        library.resolve(str(path))
+    with pytest.raises(ModelError, match="cannot name a model"):
+        library.add(path, name=path.stem)
+
+
 def test_a_second_library_over_the_same_folder_sees_the_same(library: ModelLibrary, tmp_path: Path) -> None:
     parent = library.add(save(tiny_classifier(), tmp_path / "a.onnx"))
     child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), "b", parent.digest, invented.BATCH_4)
