@@ -167,7 +167,8 @@ def convert_to_foreign(
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
         tell(f"converting {version.name} with {converter.name}")
-        _run([str(python), *converter.command(folder / source.name, inputs)], folder, version, converter)
+        command = [*_walls(folder, tell), str(python), *converter.command(folder / source.name, inputs)]
+        _run(command, folder, version, converter)
         main, *_ = made = [folder / "made" / name for name in converter.written.values()]
         main.parent.mkdir()
         for name, path in zip(converter.written, made, strict=True):
@@ -215,7 +216,7 @@ def _run(command: Sequence[str], folder: Path, version: ModelVersion, converter:
     variables = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder), "CUDA_VISIBLE_DEVICES": ""}
     try:
         done = subprocess.run(
-            [*_walls(folder), *command],
+            command,
             cwd=folder,
             env=variables,
             capture_output=True,
@@ -232,13 +233,20 @@ def _run(command: Sequence[str], folder: Path, version: ModelVersion, converter:
         raise ModelError(f"{version.name} cannot be converted by {converter.name}: {said}")
 
 
-def _walls(folder: Path) -> list[str]:
-    """Everything to read, one folder to write to, and no network."""
+def _walls(folder: Path, tell: Callable[[str], None]) -> list[str]:
+    """Everything to read, one folder to write to, and no network; nothing where the kernel grants no namespaces."""
     bubblewrap = shutil.which("bwrap")
     if bubblewrap is None:
         return []
     seen = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", str(folder), str(folder)]
-    return [bubblewrap, "--unshare-all", "--die-with-parent", "--new-session", *seen, "--chdir", str(folder)]
+    walls = [bubblewrap, "--unshare-all", "--die-with-parent", "--new-session", *seen, "--chdir", str(folder)]
+    tried = subprocess.run([*walls, "true"], capture_output=True, text=True, errors="replace", check=False)
+    if tried.returncode:
+        tell(
+            f"the converter is bounded in memory and time only, as bubblewrap does not work here: {_last(tried.stderr)}"
+        )
+        return []
+    return walls
 
 
 def _limit() -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import os
 import shutil
 import socket
 import zipfile
@@ -118,6 +119,21 @@ def test_it_has_no_network(
         monkeypatch.setitem(foreign.CONVERTERS, "net", converter(packed, "connect", port))  # type: ignore[arg-type]
         with pytest.raises(ModelError, match=r"refused|unreachable"):
             convert_to_foreign(library, version, "net", environments, print)
+
+
+def test_where_bubblewrap_does_not_work_it_is_converted_all_the_same_and_that_is_said(
+    library: ModelLibrary, environments: Path, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bubblewrap = tmp_path / "bin" / "bwrap"
+    bubblewrap.parent.mkdir()
+    bubblewrap.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    bubblewrap.chmod(0o755)
+    monkeypatch.setenv("PATH", str(bubblewrap.parent), prepend=os.pathsep)
+    monkeypatch.setitem(foreign.CONVERTERS, "net", converter(packed, "well"))  # type: ignore[arg-type]  # a dict
+    said: list[str] = []
+    version = library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"))
+    assert convert_to_foreign(library, version, "net", environments, said.append).format == "net"
+    assert any("bubblewrap does not work here: bwrap: setting up uid map" in one for one in said)
 
 
 @pytest.mark.parametrize(
