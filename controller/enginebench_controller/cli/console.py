@@ -71,8 +71,9 @@ def keep_streams() -> None:
 def _kept(stream: TextIO | None, number: int) -> TextIO:
     if not isinstance(stream, io.TextIOWrapper):  # None where it was closed, as by `>&-`
         return Path(os.devnull).open("w", encoding="utf-8")
+    outlet = _Outlet(number, "w", closefd=False)
     return io.TextIOWrapper(
-        io.BufferedWriter(_Outlet(number, "w", closefd=False)),
+        outlet if stream.write_through else io.BufferedWriter(outlet),  # as CPython does
         encoding=stream.encoding,
         errors=stream.errors,
         line_buffering=stream.line_buffering,

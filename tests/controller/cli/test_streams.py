@@ -60,6 +60,12 @@ def test_remarks_that_nobody_reads_change_nothing(command, around):
 
 
 @pytest.mark.slow
+def test_what_is_not_to_be_buffered_comes_at_once(command):
+    code, told = command("plugin new abacus", "PYTHONUNBUFFERED=1 {} >&2")
+    assert code == 0 and told.startswith("enginebench-abacus\nput your engine into enginebench-abacus/src; ")
+
+
+@pytest.mark.slow
 def test_the_exit_code_and_the_files_of_a_verdict_do_not_depend_on_who_reads_it(command, tmp_path):
     words = "compare duel --fail-if 'slower>3%' --junit found.xml --markdown found.md"
     assert command(words, "{} 2>&1 | true; exit ${{PIPESTATUS[0]}}") == (4, "")
