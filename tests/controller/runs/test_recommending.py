@@ -5,10 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 from enginebench_controller.plan.plan import StepPurpose
+from enginebench_controller.plan.points import samples_of_limit
 from enginebench_controller.runs import recommending
 from enginebench_controller.runs.recommending import StepTime
 from enginebench_controller.verdicts.recommend.candidates import Step, StepTaken
 from enginebench_controller.verdicts.recommend.steps import StoredStep
+from invented_recommendations import order, points, search
 
 
 @pytest.fixture
@@ -34,3 +36,23 @@ def test_one_that_was_broken_off_is_charged_for_all_its_time_so_that_none_follow
     clock.seconds += lasted_s
     taken = StepTaken(Step(StepPurpose.CONFIRM, (0,), 5, 1.0), (), {}, seconds=62)
     assert one.charged(StoredStep("b0000001", taken, {})).taken.seconds == charged_s
+
+
+@pytest.mark.parametrize(
+    ("purpose", "decides"),
+    [(StepPurpose.LOOK, False), (StepPurpose.RACE, False), (StepPurpose.CONFIRM, True), (StepPurpose.FOR_ALL, True)],
+)
+async def test_what_decides_whether_a_limit_is_held_has_the_samples_that_its_percentile_takes(
+    purpose, decides, monkeypatch
+):
+    asked = order(max_latency="p99<20ms")
+    seen = []
+
+    async def run(_home, benchmark, *_):
+        seen.append(benchmark)
+
+    monkeypatch.setattr(recommending, "run_in_session", run)
+    ground = SimpleNamespace(order=asked, space=points(asked), home=None)
+    step = Step(purpose, (0, 1), 2, 3.0)
+    await recommending._take(ground, search(asked), step, 0, None, None, None, None)
+    assert (seen[0].plan.iterations >= samples_of_limit(asked.latency_limit)) is decides

@@ -100,10 +100,9 @@ def inputs_text(measurement: Measurement) -> str:
     return f"inputs {shortened(measurement.configuration.input_set.name, _LONGEST_NAME)}"
 
 
-def options_text(measurement: Measurement) -> str:
+def options_text(options: Mapping[str, str]) -> str:
     """Name an engine's own options: "level=low, spin=false"; empty without any."""
-    said = ", ".join(f"{name}={value}" for name, value in sorted(measurement.configuration.options.items()))
-    return shortened(said, _LONGEST_NAME)
+    return shortened(", ".join(f"{name}={value}" for name, value in sorted(options.items())), _LONGEST_NAME)
 
 
 STATUS_COLOURS = {Status.OK: "green", Status.INCONCLUSIVE: "orange", Status.FAILED: "red", Status.CANCELLED: "gray"}

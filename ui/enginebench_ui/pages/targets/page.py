@@ -90,7 +90,7 @@ def show_crowd(views: Sequence[TargetView]) -> None:
         _keep_answers(answers)
         st.rerun()
     if said := _last_answers():
-        st.caption(f"Who was asked in this tab is as they answered last, at {_asked(said)}.")
+        st.caption(f"Those who were asked in this tab are as they answered last, at {_asked(said)}.")
     rows = zip(overview_rows(chosen, _answers_of(said)), found, strict=True)
     table(
         [

@@ -52,7 +52,7 @@ _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "requests": lambda m: f"{m.configuration.requests} in flight",
     "arrivals": lambda m: arrivals_text(m.configuration.arrivals),
     "inputs": inputs_text,
-    "options": options_text,
+    "options": lambda m: options_text(m.configuration.options),
 }
 
 

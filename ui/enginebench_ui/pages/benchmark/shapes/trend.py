@@ -17,7 +17,7 @@ from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Statistic, Value, scaled
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, MARGINS
 from enginebench_ui.shared.charts import value_axis
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant, percent, shortened
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant, options_text, percent, shortened
 
 CAUSES = {Cause.MACHINE: "the machine", Cause.CANDIDATE: "perhaps the engine", Cause.UNEXPLAINED: "unexplained"}
 
@@ -154,9 +154,8 @@ def _overlap(one: Interval, other: Interval) -> bool:
 
 
 def _track_name(point: TrendPoint) -> str:
-    options = ", ".join(f"{name}={value}" for name, value in sorted(point.options.items()))
     environment = "" if point.engine.environment in ("", DEFAULT_ENVIRONMENT) else f" ({point.engine.environment})"
-    return " · ".join(filter(None, (f"{point.engine.name}{environment}", shortened(options, _LONGEST_NAME))))
+    return " · ".join(filter(None, (f"{point.engine.name}{environment}", options_text(point.options))))
 
 
 def _line(track: Track, look: EngineLook, lens: TrendLens) -> go.Scatter:
