@@ -254,7 +254,8 @@ def _processes(unsure: Sequence[_Estimate | str], practical: float) -> int | Non
 
 def _needed(one: _Estimate, practical: float) -> int:
     spread = _SURE_ENOUGH * one.error * max(1, one.processes) ** 0.5
-    wanted = max(abs(one.middle), _alike(practical) - abs(one.middle))
+    apart, to_be_alike = abs(one.middle), _alike(practical) - abs(one.middle)
+    wanted = max(apart, to_be_alike) if apart > log1p(practical) else to_be_alike  # what does not count is never slower
     for count in range(max(3, one.processes + 1), MOST_PROCESSES):
         if _quantile(one.level, count - 1) * spread / count**0.5 <= wanted:
             return count

@@ -44,6 +44,13 @@ def test_what_somebody_shrugs_off_is_the_same():
     assert shrugged.bound == pytest.approx(0.07, abs=0.01)
 
 
+def test_more_processes_are_advised_where_only_being_the_same_can_still_be_told():
+    luck = [0.97, 1.0, 1.04]
+    sides = [Side({}, {place: latency * one for place, one in enumerate(luck)}) for latency in (4e6, 4.28e6)]
+    counts = [rank(sides, [None, None], practical).processes for practical in (0.01, 0.1)]
+    assert counts[0] < counts[1]
+
+
 def test_an_interval_is_the_one_that_the_two_have_when_nobody_else_is_ranked():
     """Of one process each, ranks of blocks make an interval whose middle is not its centre."""
     luck = np.random.default_rng(5)
