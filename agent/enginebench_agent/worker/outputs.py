@@ -121,8 +121,11 @@ def run_each_input(
     captured: dict[int, list[CapturedOutput]] = {}
     positions = {id(tensors): index for index, tensors in enumerate(inputs)}
     capturing = [_CapturingRequest(request, positions, captured) for request in requests]
-    timed = closed_load(load, capturing, inputs).block(0, max(len(inputs), len(requests)), drain=True)
-    return [output for index in sorted(captured) for output in captured[index]], len(timed.latency_ns)
+    timed = closed_load(load, capturing, inputs)
+    timed.block(0, max(len(inputs), len(requests)))
+    timed.drain()
+    outputs = [output for index in sorted(captured) for output in captured[index]]
+    return outputs, sum(request.inferences for request in capturing)
 
 
 class _CapturingRequest(InferRequest):
@@ -134,6 +137,7 @@ class _CapturingRequest(InferRequest):
         self._request = request
         self._positions = positions
         self._captured = captured
+        self.inferences = 0
 
     def infer(self, inputs: Tensors) -> Outputs:
         """As the request itself."""
@@ -155,6 +159,7 @@ class _CapturingRequest(InferRequest):
         self._request.start(inputs, note_then_done)
 
     def _note(self, inputs: Tensors, outputs: Outputs | None) -> None:
+        self.inferences += 1
         index = self._positions[id(inputs)]
         if index not in self._captured:
             describe_outputs(outputs)

@@ -159,7 +159,8 @@ class SteadyState:
         while turns.await_turn(unfinished=reason == STOP_REASON_UNSPECIFIED):
             self._bench.standstill.go_on()
             self._align()
-            self._take_in(self._load.block(self._bench.block_ns, drain=True))
+            self._take_in(self._load.block(self._bench.block_ns, in_turn=True))
+            self._load.drain()
             reason = reason or self._stopping.verdict()
         return reason or STOP_REASON_MAX_DURATION
 

@@ -60,7 +60,7 @@ class ScriptedLoad(TimedLoad):
         self._latencies = latencies
         self.now_ns = 0
 
-    def block(self, length_ns: int, fewest: int = 1, *, drain: bool = False) -> TimedBlock:
+    def block(self, length_ns: int, fewest: int = 1, *, in_turn: bool = False) -> TimedBlock:
         begin, taken = self.now_ns, array("q")
         while self.now_ns - begin < length_ns or len(taken) < fewest:
             taken.append(next(self._latencies))

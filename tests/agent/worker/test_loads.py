@@ -19,11 +19,15 @@ def load_of(load: Load, requests: list[InferRequest]) -> TimedLoad:
 
 
 @pytest.mark.parametrize(("load", "count"), [(Load.SYNC, 1), (Load.ASYNC, 1), (Load.ASYNC, 3)])
-def test_in_a_drained_block_every_inference_is_one_sample_and_inputs_rotate(load: Load, count: int) -> None:
+def test_every_inference_of_a_block_is_one_sample_and_inputs_rotate(load: Load, count: int) -> None:
     requests = [Sleeper() for _ in range(count)]
-    timed = load_of(load, requests).block(0, 30, drain=True)
+    timed_load = load_of(load, requests)
+    timed = timed_load.block(0, 30)
+    in_flight = count if load is Load.ASYNC else 0
+    timed_load.drain()
     seen = seen_by(requests)
-    assert len(timed.latency_ns) == len(seen) >= 30
+    assert len(timed.latency_ns) >= 30
+    assert in_flight <= len(seen) - len(timed.latency_ns) <= 2 * in_flight
     assert max(Counter(seen).values()) - min(Counter(seen).values()) <= 1
     assert min(timed.latency_ns) >= MILLISECOND
     assert not any(request.active for request in requests)
@@ -56,7 +60,8 @@ def test_every_input_is_timed_as_often_whatever_goes_before_a_block() -> None:
 
 
 def test_three_requests_in_flight_overlap_within_the_wall_clock() -> None:
-    timed = load_of(Load.ASYNC, [Sleeper() for _ in range(3)]).block(0, 60, drain=True)
+    with closing(load_of(Load.ASYNC, [Sleeper() for _ in range(3)])) as load:
+        timed = load.block(0, 60)
     assert max(timed.latency_ns) <= timed.duration_ns < sum(timed.latency_ns) * 0.75
 
 
@@ -87,6 +92,33 @@ def test_asynchronous_blocks_follow_each_other_without_a_gap_and_miss_nothing() 
     assert 0 <= in_flight_at_the_end <= 2 * len(requests)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("in_turn", [True, False])
+def test_a_block_holds_no_inference_that_was_done_before_it(in_turn: bool) -> None:
+    """Four that take 20 ms each do 200 a second, however they are cut into blocks; sleepers can only be slower."""
+    load = load_of(Load.ASYNC, [Sleeper(20) for _ in range(4)])
+    blocks = []
+    for turn in range(8):
+        if in_turn or turn == 0:
+            load.align()
+        blocks.append(load.block(30 * MILLISECOND, in_turn=in_turn))
+        if in_turn:
+            load.drain()
+    load.close()
+    done, seconds = sum(len(one.latency_ns) for one in blocks), sum(one.duration_ns for one in blocks) / 1e9
+    assert done / seconds < 1.05 * 4 / 0.020
+    assert all(len(one.latency_ns) >= 4 for one in blocks)
+
+
+def test_what_fails_while_a_load_is_drained_is_raised() -> None:
+    requests = [Sleeper(), Sleeper(500, fail_at=1)]
+    load = load_of(Load.ASYNC, requests)
+    load.block(0, 30)
+    with pytest.raises(RuntimeError, match="call 1 failed"):
+        load.drain()
+    assert not any(request.active for request in requests)
+
+
 def test_requests_that_wait_for_each_other_are_all_in_flight() -> None:
     """Each inference ends only when three are running, so fewer than three in flight would wait for ever."""
     meeting = threading.Barrier(3, timeout=10)
@@ -107,7 +139,8 @@ def test_requests_that_wait_for_each_other_are_all_in_flight() -> None:
 @pytest.mark.parametrize("kind", [Sleeper, Inline])
 def test_every_request_runs_even_when_the_time_is_over_at_once(kind: type[Sleeper]) -> None:
     requests = [kind() for _ in range(4)]
-    load_of(Load.ASYNC, requests).block(0, drain=True)
+    with closing(load_of(Load.ASYNC, requests)) as load:
+        load.block(0)
     assert all(request.seen for request in requests)
 
 
@@ -154,7 +187,8 @@ def test_a_request_is_not_started_while_its_last_start_goes_on() -> None:
             engine.join()
             self.starting = False
 
-    timed = load_of(Load.ASYNC, [Overtaken(), Overtaken()]).block(0, 50, drain=True)
+    with closing(load_of(Load.ASYNC, [Overtaken(), Overtaken()])) as load:
+        timed = load.block(0, 50)
     assert len(timed.latency_ns) >= 50
 
 
@@ -190,7 +224,8 @@ def test_freeing_the_outputs_is_not_part_of_the_latency() -> None:
 def test_no_thread_is_left_behind() -> None:
     before = threading.active_count()
     requests = [Sleeper() for _ in range(3)]
-    load_of(Load.ASYNC, requests).block(0, 5, drain=True)
+    with closing(load_of(Load.ASYNC, requests)) as load:
+        load.block(0, 5)
     for request in requests:
         request.close()
     deadline = time.monotonic() + 5

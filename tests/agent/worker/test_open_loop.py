@@ -116,7 +116,7 @@ def test_a_rare_arrival_is_waited_for() -> None:
 def test_a_drained_block_has_a_schedule_of_its_own() -> None:
     requests = [Sleeper(), Sleeper()]
     load = OpenLoop(requests, INPUTS, repeat(5 * MILLISECOND))
-    blocks = [load.block(50 * MILLISECOND, drain=True) for _ in range(3)]
+    blocks = [load.block(50 * MILLISECOND, in_turn=True) for _ in range(3)]
     assert not any(request.active for request in requests)
     assert [len(block.latency_ns) for block in blocks] == [9, 9, 9]  # the tenth is due when the block is over
     assert len(seen_by(requests)) == load.scheduled == sum(len(block.latency_ns) for block in blocks)
@@ -133,13 +133,13 @@ def test_free_slots_take_turns(kind: type[Sleeper]) -> None:
     assert all(len(request.seen) >= 5 for request in requests)
 
 
-@pytest.mark.parametrize("drain", [False, True])
+@pytest.mark.parametrize("in_turn", [False, True])
 @pytest.mark.parametrize(("broken", "words"), [(Refusing, "no more"), (partial(Sleeper, fail_at=2), "call 2 failed")])
-def test_an_error_is_raised_when_nothing_is_in_flight(broken: Callable[[], Sleeper], words: str, drain: bool) -> None:
+def test_an_error_is_raised_when_nothing_is_in_flight(broken: Callable[[], Sleeper], words: str, in_turn: bool) -> None:
     requests = [broken(), Sleeper()]
     load = OpenLoop(requests, INPUTS, repeat(2 * MILLISECOND))
     with pytest.raises(RuntimeError, match=words):
-        load.block(200 * MILLISECOND, 1000, drain=drain)
+        load.block(200 * MILLISECOND, 1000, in_turn=in_turn)
     assert not any(request.active for request in requests)
 
 

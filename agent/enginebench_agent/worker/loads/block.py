@@ -47,12 +47,15 @@ class TimedLoad(ABC):
     """Whether inferences stay in flight between blocks, so that blocks follow each other without gaps."""
 
     @abstractmethod
-    def block(self, length_ns: int, fewest: int = 1, *, drain: bool = False) -> TimedBlock:
+    def block(self, length_ns: int, fewest: int = 1, *, in_turn: bool = False) -> TimedBlock:
         """Run for `length_ns` and until `fewest` inferences are complete, but for at most `CAPACITY` of them.
 
-        With `drain`, nothing is in flight afterwards, and what was belongs to the block.
+        In a turn, what is scheduled for the block is complete in it, and no schedule goes on beyond it.
         Raises the first error of an inference, once nothing is in flight any more.
         """
+
+    def drain(self) -> None:  # noqa: B027  # nothing is in flight between the blocks of most
+        """Wait until nothing is in flight; what was belongs to no block. Raises the first error of an inference."""
 
     def align(self) -> None:  # noqa: B027  # nothing to do for most
         """Let the next block begin now: what was inferred since the last one, or is for this, belongs to none."""

@@ -1,5 +1,6 @@
 """The closed loads, synchronous and asynchronous: an inference waits for one before it. And which one is asked for."""
 
+import math
 import queue
 import threading
 from array import array
@@ -35,7 +36,7 @@ class SyncLoad(TimedLoad):
         if self._before != 1:
             self._request.infer(self._last_input)  # out of turn, or some inputs might never be timed
 
-    def block(self, length_ns: int, fewest: int = 1, *, drain: bool = False) -> TimedBlock:
+    def block(self, length_ns: int, fewest: int = 1, *, in_turn: bool = False) -> TimedBlock:
         """Nothing is ever in flight between blocks."""
         # All names are local and nothing is called but the clock and the engine: what the loop itself costs lies
         # between two inferences and is paid in throughput. `calibration` tells how much that is.
@@ -62,6 +63,11 @@ class AsyncLoad(TimedLoad):
     """Keeps every request in flight, from block to block too: each completion restarts its request where it arrives.
 
     That spares a hand-over between threads for each inference. The calling thread only waits and collects.
+
+    Requests that were started together complete together, wave after wave, until they have drifted apart. A block that
+    began within a wave would count inferences that were done before it: 3 of the first 4, a tenth of a short block and
+    more. So each block holds whole waves, as many inferences as there are requests or a multiple of that, and the
+    first one begins at the end of one.
     """
 
     goes_on = True
@@ -75,20 +81,26 @@ class AsyncLoad(TimedLoad):
         self._in_flight = 0
         self._begin = 0
 
-    def block(self, length_ns: int, fewest: int = 1, *, drain: bool = False) -> TimedBlock:
+    def block(self, length_ns: int, fewest: int = 1, *, in_turn: bool = False) -> TimedBlock:
         """The first block begins with the first start, any other with the end of the one before."""
         if not self._in_flight:
             self._start()
         self.completions.wait(self._begin + length_ns, fewest)
-        if drain or self.completions.error is not None:
-            self.close()
+        waves = math.ceil(self.completions.count() / len(self._requests))
+        self.completions.wait(self._begin, waves * len(self._requests))
         if self.completions.error is not None:
-            raise self.completions.error
+            self.drain()
         return self._cut()
 
     def align(self) -> None:
-        """The next block begins with a completion, as every block but the very first does."""
+        """The next block begins with the end of a wave, as every block but the very first does."""
         self.block(0)
+
+    def drain(self) -> None:
+        """Start nothing more, wait for what is in flight, and forget it."""
+        self.close()
+        if self.completions.error is not None:
+            raise self.completions.error
 
     def close(self) -> None:
         """Start nothing more and wait for what is in flight."""

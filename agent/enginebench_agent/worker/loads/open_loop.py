@@ -69,14 +69,14 @@ class OpenLoop(TimedLoad):
         self._horizon = 0
         self._given_up = False
 
-    def block(self, length_ns: int, fewest: int = 1, *, drain: bool = False) -> TimedBlock:
-        """With `drain`, a schedule of this length and at least one arrival begins with the block and ends with it.
+    def block(self, length_ns: int, fewest: int = 1, *, in_turn: bool = False) -> TimedBlock:
+        """In a turn, a schedule of this length and at least one arrival begins with the block and ends with it.
 
         Otherwise the schedule begins with the first block and goes on from block to block.
         """
         if self._sender is None:
-            self._start(length_ns if drain else _NEVER)
-        if drain:
+            self._start(length_ns if in_turn else _NEVER)
+        if in_turn:
             self._join()
         else:
             self.completions.wait(self._begin + length_ns, fewest)
