@@ -34,17 +34,29 @@ FAR = log(1.5)
 @dataclass(frozen=True)
 class RateTerms:
     """What starting a process takes as guessed, and what is timed in it: so many seconds at least, and so many
-    inferences, but no longer than `longest_s`.
+    inferences. Processes that only look take no longer than `longest_look_s`.
     """
 
     start_s: float = 2.5
     least_s: float = 3.0
     samples: int = 100
-    longest_s: float = 10.0
+    longest_look_s: float = 10.0
 
-    def process_s(self, rate_per_s: float) -> float:
-        """What is timed in a process at a rate."""
-        return min(self.longest_s, max(self.least_s, self.samples / rate_per_s))
+    def look_s(self, rate_per_s: float) -> float:
+        """What is timed in a process that looks at a rate."""
+        return min(self.longest_look_s, max(self.least_s, self.samples / rate_per_s))
+
+    def fresh_s(self, rate_per_s: float, closed_per_s: float) -> float:
+        """What is timed in a process that is to say whether a limit is held at a rate, of so many in a closed loop.
+
+        The nearer to what can be served, the longer a queue remembers, and the longer one that begins empty takes to
+        fill: requests that wait behind each other tell of less than those that do not, by ϱ / (1 − ϱ)², where ϱ is the
+        rate as a share of the closed loop's. That lengths grow with 1 / (1 − ϱ)² is of Whitt, "Planning Queueing
+        Simulations", Management Science 35, 1989; how often limits are called held wrongly then is in
+        docs/evidence/recommend.md.
+        """
+        busy = min(rate_per_s / closed_per_s, 0.99)
+        return max(self.least_s, self.samples * max(1.0, busy / (1 - busy) ** 2) / rate_per_s)
 
 
 @dataclass(frozen=True)
@@ -71,10 +83,15 @@ class SearchTerms:
 
 @dataclass(frozen=True)
 class Reading:
-    """One process, as logarithms: what is to be small, and of each limited figure by how much it exceeds its limit."""
+    """One process, as logarithms: what is to be small, and of each limited figure by how much it exceeds its limit.
+
+    One with fewer inferences than `enough` may show that a limit is broken, but not that it is held: the largest of
+    200 lies below the 99.9th percentile more often than not.
+    """
 
     cost: float
     excess: tuple[float, ...] = ()
+    enough: bool = True
 
 
 @dataclass(frozen=True)
@@ -189,7 +206,7 @@ class Known:
 
     def _is_below(self, readings: Sequence[Reading]) -> bool:
         """Whether so many processes, and such, say that all limits are held."""
-        if len(readings) < FRESH:
+        if len(readings) < FRESH or not all(one.enough for one in readings):
             return False
         return all(interval([one.excess[limit] for one in readings])[2] < 0 for limit in range(self.terms.limits))
 

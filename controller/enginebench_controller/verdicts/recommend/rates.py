@@ -1,16 +1,18 @@
 """The most requests a second that a configuration keeps up within its limits: at which rate to measure next.
 
-A pure function of the steps so far, as search.py is. What a closed loop does is more than can be sent in an open one,
-where requests come in bunches: so the rates below it are halved, by pairs of processes, until two lie within 5 %. A
-rate counts as too high only where both processes break a limit, since a spell of the machine makes latencies longer,
-never shorter. Fresh processes then confirm, from the highest rate that is left downwards; only these say what is kept
-up.
+A pure function of the steps so far, as search.py is. Pairs of processes look at rates, and how waits grow with them
+leads from one rate to the next: in proportion to ϱ / (1 − ϱ), where ϱ is the rate as a share of what a closed loop
+does (Kingman, "The Single Server Queue in Heavy Traffic", 1961). A rate counts as too high only where both processes
+break a limit, since a spell of the machine makes latencies longer, never shorter. Fresh processes then confirm, lower
+or higher by what they told, as long as there is time; only these say what is kept up.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, inf, sqrt
+
+import numpy as np
 
 from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.verdicts.recommend.candidates import FRESH, RateTerms, Step, StepTaken, interval
@@ -19,18 +21,29 @@ CLOSE = 1.05
 """Two rates that lie within this factor are not told apart further."""
 PROBES = 2
 """Processes that look at a rate."""
-FIRST_SHARE, LOWER, LEAST_SHARE = 0.7, 0.5, 0.01
-"""Of what a closed loop does: where to begin, by what to go down as long as nothing holds, and where to give up."""
-STEP_DOWN, FAR_DOWN = 0.95, 0.9
-"""From a rate that fresh processes did not confirm to the next: where it may hold, and where it surely does not."""
+FIRST_SHARE, LOWER, LEAST_SHARE, MOST_SHARE = 0.5, 0.5, 0.01, 0.99
+"""Of what a closed loop does: where to begin, by what to go down as long as nothing holds, where to give up, and beyond
+what nothing can be known."""
+REACH = 1.25
+"""A look tells enough of rates within this factor to have fresh processes confirm them."""
+MARGIN = 0.15
+"""By so much, as a logarithm, a limited figure is to lie below its limit, where fresh processes are to confirm that."""
+LONGER = 4
+"""So many times as long as needed do fresh processes take where a third of the time that is left allows that: what they
+tell is half as wide then."""
+BEYOND = 0.02
+"""And by so much the end of its interval, after fresh processes have told how wide that is."""
 
 
 @dataclass(frozen=True)
 class RatedCandidate:
-    """A candidate, and how many inferences a second it does in a closed loop."""
+    """A candidate, how many inferences a second it does in a closed loop, and the logarithm of the limited latency
+    there ÷ its limit.
+    """
 
     candidate: int
     closed_per_s: float
+    closed_excess: float = -inf
 
 
 class Kept(StrEnum):
@@ -109,16 +122,23 @@ class _Tries:
         if self.refused:
             return None
 
-        def seconds(rate: float, rounds: int) -> float:
-            return rounds * (start_s + terms.process_s(rate))
+        def looking_s(rate: float) -> float:
+            return PROBES * (start_s + terms.look_s(rate))
 
-        look = None if self.confirmed else self._look()
-        if look is not None and seconds(look, PROBES) + seconds(look, FRESH) <= left_s:
-            return self._step(terms, look, PROBES)
-        confirm = self._confirm()
-        if confirm is not None and seconds(confirm, FRESH) <= left_s:
-            return self._step(terms, confirm, FRESH)
-        return None
+        def confirming_s(rate: float) -> float:
+            return FRESH * (start_s + terms.fresh_s(rate, self.rival.closed_per_s))
+
+        most = self._most(lambda rate: looking_s(rate) + confirming_s(rate) <= left_s)
+        look = None if self.confirmed else self._look(most)
+        # Where even the lowest rate broke a limit, a lower one says that none is kept, without being confirmed.
+        is_last_hope = bool(self.looks) and self.low_per_s is None
+        if look is not None and looking_s(look) + (0.0 if is_last_hope else confirming_s(look)) <= left_s:
+            return self._step(look, PROBES, terms.look_s(look))
+        confirm = self._confirm(self._most(lambda rate: confirming_s(rate) <= left_s))
+        if confirm is None or confirming_s(confirm) > left_s:
+            return None
+        needed_s = terms.fresh_s(confirm, self.rival.closed_per_s)
+        return self._step(confirm, FRESH, min(LONGER * needed_s, max(needed_s, left_s / 3 / FRESH - start_s)))
 
     def found(self) -> RateFound:
         """What is to be said of this rival."""
@@ -132,31 +152,64 @@ class _Tries:
         kept = Kept.HELD if held else Kept.NONE if nothing_left else Kept.CANNOT_TELL
         return RateFound(kept, self.rival.candidate, rate, None if above == inf else above, of_limit)
 
-    def _step(self, terms: RateTerms, rate: float, rounds: int) -> Step:
-        return Step(StepPurpose.RATE, (self.rival.candidate,), rounds, terms.process_s(rate), rate)
+    def _step(self, rate: float, rounds: int, process_s: float) -> Step:
+        return Step(StepPurpose.RATE, (self.rival.candidate,), rounds, process_s, rate)
 
-    def _look(self) -> float | None:
-        """The next rate to look at; None where the highest that may hold is known, or there is none worth knowing."""
-        closed = self.rival.closed_per_s
-        ceiling = min(self.high_per_s, closed)
-        if self.low_per_s is not None:
-            between = _rounded(sqrt(self.low_per_s * ceiling))
-            return between if ceiling > self.low_per_s * CLOSE and between not in self.looks else None
+    def _most(self, fits: Callable[[float], bool]) -> float:
+        """The highest rate that there is time for: the nearer to what can be served, the longer it takes."""
+        shares = np.arange(MOST_SHARE, 0.0, -LEAST_SHARE)
+        return next((rate for rate in (_rounded(one * self.rival.closed_per_s) for one in shares) if fits(rate)), 0.0)
+
+    def _look(self, most: float = inf) -> float | None:
+        """The next rate to look at, none above `most`; None where enough is known to confirm one, or where even the
+        lowest broke a limit."""
+        closed, least = self.rival.closed_per_s, CLOSE * self.floor_per_s
         if not self.looks:
-            first = _rounded(max(FIRST_SHARE * closed, CLOSE * self.floor_per_s))
-            return first if first < closed else None
-        lower = _rounded(max(LOWER * ceiling, CLOSE * self.floor_per_s))
-        return lower if LEAST_SHARE * closed < lower < ceiling and lower not in self.looks else None
+            first = _rounded(max(min(FIRST_SHARE * closed, most), least))
+            return first if 0.0 < first < closed else None
+        if self.low_per_s is None:
+            lower = _rounded(max(LOWER * self.high_per_s, least))
+            return lower if LEAST_SHARE * closed < lower < self.high_per_s else None
+        aim = self._at(self.low_per_s, self._middle(self.looks[self.low_per_s]), -MARGIN)
+        higher = _rounded(min(aim, sqrt(self.low_per_s * min(self.high_per_s, closed)), most))
+        return higher if higher > REACH * self.low_per_s else None
 
-    def _confirm(self) -> float | None:
-        """The next rate for fresh processes; None where one held, or none is left that would be worth it."""
-        if not self.confirmed:
-            return self.low_per_s
-        if any(map(_is_held, self.confirmed.values())):
+    def _confirm(self, most: float) -> float | None:
+        """The next rate for fresh processes, none above `most`; None where none is left that would be worth it."""
+        held = [rate for rate, seen in self.confirmed.items() if _is_held(seen)]
+        if held:
+            rate = max(held)
+            higher = min(self._after(rate), most, *(sqrt(rate * one) for one in self.confirmed if one > rate))
+            return _rounded(higher) if higher > CLOSE * rate else None
+        if self.confirmed:
+            rate = min(self.confirmed)
+            lower = min(self._after(rate), rate / CLOSE)
+        elif self.low_per_s is not None:
+            aim = self._at(self.low_per_s, self._middle(self.looks[self.low_per_s]), -MARGIN)
+            lower = min(aim, self.high_per_s / CLOSE)
+        else:
             return None
-        lowest = min(self.confirmed)
-        lower = _rounded(lowest * (FAR_DOWN if _is_broken(self.confirmed[lowest]) else STEP_DOWN))
+        lower = _rounded(min(lower, most))
         return lower if lower > max(self.floor_per_s, LEAST_SHARE * self.rival.closed_per_s) else None
+
+    def _middle(self, seen: Sequence[tuple[float, ...]]) -> float:
+        """By how much the limited latency exceeds its limit, which is the first of all limits."""
+        return interval([one[0] for one in seen])[0]
+
+    def _after(self, rate: float) -> float:
+        """Where the interval that fresh processes gave at a rate would end just below the limit."""
+        middle, _, high = interval([one[0] for one in self.confirmed[rate]])
+        return self._at(rate, middle, middle - high - BEYOND)
+
+    def _at(self, rate: float, excess: float, wanted: float) -> float:
+        """The rate at which the limited latency exceeds its limit by as much as is wanted, where waits grow with
+        ϱ / (1 − ϱ) and the rest is what it is in a closed loop; half the rate where that is no way to get there.
+        """
+        closed, alone = self.rival.closed_per_s, exp(self.rival.closed_excess)
+        busy = min(rate / closed, MOST_SHARE)
+        waited = max(exp(min(excess, 10.0)) - alone, 0.02 * alone)
+        load = busy / (1 - busy) * (exp(wanted) - alone) / waited if waited else inf
+        return LOWER * rate if load <= 0 else closed * min(load / (1 + load), MOST_SHARE)
 
 
 def _by_rate(rival: RatedCandidate, taken: Sequence[StepTaken]) -> Mapping[float, list[tuple[float, ...]]]:

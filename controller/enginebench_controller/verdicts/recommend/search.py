@@ -12,7 +12,7 @@ were alive in the same round; successive halving (irace, too) drops by rank alon
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import ceil
+from math import ceil, inf
 
 import numpy as np
 
@@ -167,7 +167,8 @@ _OF_KEPT = {
 def _rival(known: Known, place: int) -> RatedCandidate:
     """Of a candidate whose cost is the time that an item takes in a closed loop."""
     items_per_s = float(np.exp(-known.cost.middle[place]))
-    return RatedCandidate(place, items_per_s / float(known.space[place].get("batch", 1.0)))
+    excess = float(known.excess[0].middle[place]) if known.excess else -inf
+    return RatedCandidate(place, items_per_s / float(known.space[place].get("batch", 1.0)), excess)
 
 
 def _next(space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTaken]) -> Step | SearchAnswer:

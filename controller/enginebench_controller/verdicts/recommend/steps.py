@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from enginebench_controller.plan.plan import StepPurpose, parse_duration_ns
-from enginebench_controller.plan.points import Point, at_rate, identity, identity_of
+from enginebench_controller.plan.points import Point, at_rate, identity, identity_of, samples_of_limit
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import (
     OUT_OF_TIME,
@@ -40,7 +40,8 @@ _OVERLOADED = log(2)
 class Figures:
     """What one process showed; `limited_ns` is the percentile that is limited, None where none is.
 
-    `overloaded` where it did not keep up with the requests that arrived.
+    `overloaded` where it did not keep up with the requests that arrived, and `enough` unless it had fewer inferences than
+    the percentile needs.
     """
 
     throughput_items_per_s: float
@@ -48,6 +49,7 @@ class Figures:
     limited_ns: float | None
     peak_rss_bytes: int | None
     overloaded: bool = False
+    enough: bool = True
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,10 @@ def figures_of(order: RecommendOrder, one: Measurement, samples: Iterable[BlockS
         if peak is None and (order.goal is Goal.MEMORY or order.memory_limit_bytes is not None):
             return "its target does not tell how much memory it takes"
         own = limited.get(process.index)
+        is_enough = not _needs_samples(order) or (process.iterations or 0) >= samples_of_limit(order.latency_limit)
+        overloaded = _is_overloaded(one, process)
         found.append(
-            Figures(process.throughput_items_per_s, process.median_ns, own, peak, _is_overloaded(one, process))
+            Figures(process.throughput_items_per_s, process.median_ns, own, peak, overloaded, enough=is_enough)
         )
     return found
 
@@ -179,7 +183,7 @@ def reading_of(order: RecommendOrder, one: Figures) -> Reading:
         excess.append(max(own, _OVERLOADED) if one.overloaded else own)
     if order.memory_limit_bytes is not None and one.peak_rss_bytes is not None:
         excess.append(log(one.peak_rss_bytes / order.memory_limit_bytes))
-    return Reading(cost, tuple(excess))
+    return Reading(cost, tuple(excess), one.enough)
 
 
 def percentile_ns(samples: Sequence[float], percent: float) -> float:

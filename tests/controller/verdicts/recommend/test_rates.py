@@ -1,7 +1,9 @@
 """The most requests a second: which rate is measured next, and what is said, where the truth is known."""
 
 import sys
+from math import log
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -10,25 +12,26 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 from benchmarks.recommend_synthetic import Server, found_rate
 
 from enginebench_controller.plan.plan import StepPurpose
+from enginebench_controller.plan.points import samples_of_limit
+from enginebench_controller.plan.recommend import LatencyLimit
 from enginebench_controller.verdicts.recommend.candidates import FRESH, RateTerms, Reading, SearchTerms, Step, StepTaken
 from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, next_rate
 from enginebench_controller.verdicts.recommend.search import SearchOutcome, answer, least_budget_s, next_step
 
 TERMS = RateTerms(start_s=1.0)
 SERVER = Server(service_s=0.010, limit_s=0.030)
-RIVALS = (RatedCandidate(0, SERVER.capacity_per_s),)
+RIVALS = (SERVER.rival(0),)
 
 
-def carried_out(rivals=RIVALS, budget_s=150.0, servers=(SERVER,), noise=0.0):
+def carried_out(rivals=RIVALS, budget_s=150.0, servers=(SERVER,), noise=None):
     """What a search of rates comes to, and its steps."""
     return found_rate(rivals, TERMS, budget_s, servers, noise=noise)
 
 
-def test_the_highest_rate_that_fresh_processes_hold_is_found_between_two_that_are_close() -> None:
+def test_fresh_processes_climb_to_the_highest_rate_that_holds_the_limit() -> None:
     found, taken = carried_out()
     assert (found.kept, found.candidate) == (Kept.HELD, 0)
-    assert 0.94 * SERVER.most_per_s < found.rate_per_s <= SERVER.most_per_s
-    assert SERVER.most_per_s < found.breaks_at_per_s <= 1.06 * found.rate_per_s
+    assert 0.9 * SERVER.most_per_s < found.rate_per_s <= SERVER.most_per_s < found.breaks_at_per_s
     assert taken[-1].step.rounds == FRESH
     assert taken[-1].step.rate_per_s == found.rate_per_s
     assert found.of_limit[0][2] < 1
@@ -36,30 +39,30 @@ def test_the_highest_rate_that_fresh_processes_hold_is_found_between_two_that_ar
 
 def test_a_limit_that_is_broken_at_every_rate_is_told_so() -> None:
     servers = (Server(service_s=0.010, limit_s=0.009),)
-    found, _ = carried_out(budget_s=200.0, servers=servers)
+    found, _ = carried_out((servers[0].rival(0),), budget_s=300.0, servers=servers)
     assert (found.kept, found.rate_per_s) == (Kept.NONE, None)
-    found, _ = carried_out(budget_s=100.0, servers=servers)
+    found, _ = carried_out((servers[0].rival(0),), budget_s=100.0, servers=servers)
     assert (found.kept, found.rate_per_s) == (Kept.CANNOT_TELL, None), "lower rates were not looked at"
 
 
 def test_a_rival_only_has_to_show_that_it_keeps_up_more() -> None:
     slower, faster = Server(0.012, 0.030), Server(0.006, 0.030)
-    rivals = (RatedCandidate(0, SERVER.capacity_per_s), RatedCandidate(1, slower.capacity_per_s))
+    rivals = (SERVER.rival(0), slower.rival(1))
     found, taken = carried_out(rivals, servers=(SERVER, slower))
     assert found.candidate == 0
     assert sum(one.step.candidates == (1,) for one in taken) <= 2
 
-    rivals = (RatedCandidate(0, SERVER.capacity_per_s), RatedCandidate(1, faster.capacity_per_s))
+    rivals = (SERVER.rival(0), faster.rival(1))
     found, _ = carried_out(rivals, 300.0, servers=(SERVER, faster))
     assert (found.kept, found.candidate) == (Kept.HELD, 1)
-    assert 0.94 * faster.most_per_s < found.rate_per_s <= faster.most_per_s
+    assert 0.9 * faster.most_per_s < found.rate_per_s <= faster.most_per_s
 
 
 def test_a_rate_that_there_was_no_time_to_lower_is_no_sign_that_none_is_kept() -> None:
     look = Step(StepPurpose.RATE, (0,), 2, 10.0, 140.0)
     over = {0: Reading(0.0, (0.3,))}
     rival, terms = RatedCandidate(0, 200.0), RateTerms(samples=20)
-    for budget_s, taken in ((60.0, [StepTaken(look, (over, over), {}, 30.0)]), (5.0, [])):
+    for budget_s, taken in ((40.0, [StepTaken(look, (over, over), {}, 30.0)]), (5.0, [])):
         found = next_rate([rival], terms, budget_s, taken)
         assert (found.kept, found.rate_per_s) == (Kept.CANNOT_TELL, None)
     assert next_rate([rival], terms, 60.0, [StepTaken(look, (), {0: "no"}, 30.0)]).kept is Kept.NONE
@@ -113,7 +116,7 @@ def carried_out_whole():
 def test_closed_loops_choose_whose_rate_is_sought_and_the_budget_is_for_both() -> None:
     found, taken = carried_out_whole()
     assert (found.outcome, found.best) == (SearchOutcome.FOUND, 1)
-    assert 0.94 * SERVERS[1].most_per_s < found.rate.rate_per_s <= SERVERS[1].most_per_s
+    assert 0.85 * SERVERS[1].most_per_s < found.rate.rate_per_s <= SERVERS[1].most_per_s
     purposes = [one.step.purpose is StepPurpose.RATE for one in taken]
     assert purposes == sorted(purposes)
     assert sum(one.seconds for one in taken) <= SEARCH.budget_s
@@ -130,10 +133,21 @@ def test_the_least_budget_has_time_for_both() -> None:
     assert least_budget_s(len(POINTS), SEARCH) > least_budget_s(len(POINTS), SearchTerms(300.0, limits=1, start_s=1.0))
 
 
-@pytest.mark.parametrize("noise", [0.03, 0.06])
-def test_in_noise_what_is_named_holds_nearly_always(noise) -> None:
-    """A bounded form of docs/evidence/recommend.md."""
-    found = [found_rate(RIVALS, TERMS, 150.0, (SERVER,), noise=noise, seed=seed)[0] for seed in range(40)]
-    assert sum(one.kept is Kept.HELD and one.rate_per_s > SERVER.most_per_s for one in found) <= 3
-    near = [one for one in found if one.kept is Kept.HELD and one.rate_per_s > 0.85 * SERVER.most_per_s]
-    assert len(near) >= 36
+@pytest.mark.slow
+@pytest.mark.parametrize("percent", [95.0, 99.0])
+@pytest.mark.parametrize("share_of_service", [3.0, 8.0])
+def test_what_is_named_holds_in_the_long_run_too(percent: float, share_of_service: float) -> None:
+    """A bounded form of docs/evidence/recommend.md, of queues that are drawn request by request."""
+    server = Server(0.010, share_of_service * 0.010, percent)
+    terms = RateTerms(1.0, samples=samples_of_limit(LatencyLimit(percent, 1.0)))
+    found = [found_rate((server.rival(0),), terms, 300.0, (server,), noise=0.0, seed=seed)[0] for seed in range(40)]
+    held = [one.rate_per_s for one in found if one.kept is Kept.HELD]
+    assert len(held) >= 30
+    assert sum(server.excess(rate) > log(1.05) for rate in held) <= 3
+    assert median(held) > 0.5 * server.most_per_s
+
+
+def test_the_nearer_to_what_can_be_served_the_longer_a_limit_takes_to_be_seen_held() -> None:
+    terms = RateTerms(samples=100)
+    assert [round(terms.fresh_s(100 * busy, 100.0) * 100 * busy) for busy in (0.1, 0.5, 0.9)] == [100, 200, 9000]
+    assert terms.look_s(1.0) == terms.longest_look_s

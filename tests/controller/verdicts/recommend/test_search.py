@@ -16,6 +16,8 @@ from benchmarks.recommend_synthetic import CASES, mistakes, searched, space
 from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.verdicts.recommend.candidates import (
     FRESH,
+    Known,
+    Limits,
     Reading,
     SearchTerms,
     Step,
@@ -227,3 +229,15 @@ def test_a_last_stage_that_ran_out_of_time_leaves_the_best_so_far_and_says_that_
     assert (told.outcome, told.best) == (SearchOutcome.CANNOT_TELL, found.best)
     refused = replace(cut, refused=dict.fromkeys(cut.step.candidates, "out of time"))
     assert next_step(POINTS, TERMS, [*taken[:last], refused]).best != found.best, "hence none is refused for that"
+
+
+@pytest.mark.parametrize(
+    ("over", "enough", "limits"), [(-1.0, True, "HELD"), (-1.0, False, "CANNOT_TELL"), (1.0, False, "BROKEN")]
+)
+def test_processes_with_too_few_inferences_for_the_percentile_may_break_a_limit_but_not_hold_it(
+    over: float, enough: bool, limits: str
+) -> None:
+    fresh = Step(StepPurpose.CONFIRM, (0,), FRESH, 1.0)
+    rounds = tuple({0: Reading(1.0, (over + luck(0, number),), enough)} for number in range(FRESH))
+    known = Known(POINTS, TERMS, [StepTaken(fresh, rounds, {}, 10.0)])
+    assert known.limits(0) is Limits[limits]

@@ -19,7 +19,7 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.store.store import BenchmarkBundle
 from enginebench_controller.verdicts.recommend.candidates import Step
-from enginebench_controller.verdicts.recommend.steps import figures_of, seconds_of, stored_step
+from enginebench_controller.verdicts.recommend.steps import figures_of, reading_of, seconds_of, stored_step
 from invented_recommendations import order, points
 
 BENCHMARK = invented.benchmark()
@@ -66,6 +66,13 @@ def test_a_process_does_not_keep_up_where_chance_does_not_explain_what_is_behind
     process = replace(process, throughput_items_per_s=items_per_s)
     (figures,) = figures_of(order(), replace(measured, configuration=configuration, processes=(process,)), ())
     assert figures.overloaded is is_overloaded
+
+
+@pytest.mark.parametrize(("iterations", "is_enough"), [(19, False), (20, True)])
+def test_a_process_has_enough_inferences_for_the_percentile_that_is_limited(iterations, is_enough):
+    process = Process(0, median_ns=1e6, iterations=iterations, throughput_items_per_s=99.0)
+    (figures,) = figures_of(order(max_latency="p95<20ms"), replace(invented.measured("m1"), processes=(process,)), ())
+    assert reading_of(order(max_latency="p95<20ms"), figures).enough is figures.enough is is_enough
 
 
 def of_first_point(found, measurement):
