@@ -35,7 +35,6 @@ from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_sess
 from enginebench_controller.runs.remote_run import Reporter
 from enginebench_controller.stats.response import Axes
 from enginebench_controller.targets.session import TargetSession, open_session
-from enginebench_controller.verdicts.pairing import excluded_blocks
 from enginebench_controller.verdicts.words import failure_sentence
 
 FOLDER = Path(__file__).parent / "recordings" / "recommend"
@@ -261,7 +260,7 @@ async def _group(bench: Bench, visit: int, places: Sequence[int]) -> TableGroup:
 
 
 def _process(place: int, one: Measurement, samples: Iterable[BlockSamples]) -> TableProcess:
-    left_out = excluded_blocks(one)
+    left_out = one.excluded_blocks
     durations = {block.index: block.duration_ns for block in one.blocks}
     blocks = tuple(
         (durations[block.block] / 1e3, tuple(np.round(np.asarray(block.latency_ns) / 1e3, 1).tolist()))

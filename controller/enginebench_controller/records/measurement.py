@@ -201,7 +201,10 @@ class Measurement:
     steady_state_ns: Annotated[int | None, Figure("length of the steady states together, in ns", is_total=True)] = None
     cpu_time_ns: Annotated[
         int | None,
-        Figure("processor time of the steady states together, in ns; ÷ steady_state_ns: cores busy", is_total=True),
+        Figure(
+            "processor time of the steady states together, in ns; ÷ steady_state_ns: cores busy, pauses included",
+            is_total=True,
+        ),
     ] = None
     input_set_sha256: Annotated[str | None, Figure("digest of the inputs")] = None
     latency: LatencySummary | None = None
@@ -225,13 +228,33 @@ class Measurement:
         return max((phase.peak_rss_bytes for phase in phases if phase.peak_rss_bytes is not None), default=None)
 
     @property
+    def excluded_blocks(self) -> frozenset[tuple[int, int]]:
+        """The blocks, each by process and index, that count for nothing in its statistics."""
+        if self.latency is None or not self.latency.excluded:
+            return frozenset()
+        paused = [block for block in self.blocks if block.paused_ns]
+        only_paused = sum(block.iterations for block in paused) == self.latency.excluded
+        left_out = paused if only_paused else [block for block in self.blocks if block.disturbances]
+        return frozenset((block.process, block.index) for block in left_out)
+
+    @property
     def energy_j_per_inference(self) -> Annotated[float | None, Figure("joules of the processor, of a whole batch")]:
-        """By the processor's meter; None without one."""
-        return energy_j(self.blocks)
+        """By the processor's meter, in the blocks that count; None without one."""
+        left_out = self._outside_sums()
+        return energy_j([block for block in self.blocks if (block.process, block.index) not in left_out])
 
     @property
     def cpu_cores_used(self) -> Annotated[float | None, Figure("cores kept busy on average in the steady state")]:
-        """Processor time ÷ wall clock; None where unknown."""
-        if self.cpu_time_ns is None or not self.steady_state_ns:
+        """Processor time ÷ wall clock, of the blocks that count; None where unknown."""
+        if self.cpu_time_ns is None or self.steady_state_ns is None:
             return None
-        return self.cpu_time_ns / self.steady_state_ns
+        places = self._outside_sums()
+        left_out = [block for block in self.blocks if (block.process, block.index) in places]
+        busy_ns = self.cpu_time_ns - sum(block.evidence.cpu_time_ns or 0 for block in left_out)
+        duration_ns = self.steady_state_ns - sum(block.duration_ns for block in left_out)
+        return busy_ns / duration_ns if duration_ns > 0 else None
+
+    def _outside_sums(self) -> frozenset[tuple[int, int]]:
+        """A median for want of others bears a block that stood still among its own; a sum does not."""
+        stood_still = ((block.process, block.index) for block in self.blocks if block.paused_ns)
+        return self.excluded_blocks.union(stood_still)

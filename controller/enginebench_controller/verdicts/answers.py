@@ -38,7 +38,7 @@ from enginebench_controller.verdicts.answer_words import (
 )
 from enginebench_controller.verdicts.doubts import Mark, marks
 from enginebench_controller.verdicts.output_check import check_outputs
-from enginebench_controller.verdicts.pairing import NOTHING_ENDED_EARLY, Compared, excluded_blocks
+from enginebench_controller.verdicts.pairing import NOTHING_ENDED_EARLY, Compared
 from enginebench_controller.verdicts.parity import in_reading_order
 
 WORTH_WAITING = 0.1
@@ -340,4 +340,4 @@ def _left_out(measurement: Measurement) -> frozenset[tuple[int, int]]:
     noisy = [block for block in measurement.blocks if block.disturbances]
     counts = Counter(block.process for block in noisy)
     spared = {(one.process, one.index) for one in noisy if 2 * counts[one.process] <= own[one.process]}
-    return excluded_blocks(measurement) | spared
+    return measurement.excluded_blocks | spared

@@ -124,7 +124,7 @@ def compare_pairs(
     """
     pairs = list(pairs)
     sides = {
-        one.id: Side.of(read(one.id), excluded_blocks(one), planned.get(one.benchmark_id))
+        one.id: Side.of(read(one.id), one.excluded_blocks, planned.get(one.benchmark_id))
         for one in {one.id: one for pair in pairs for one in pair}.values()
     }
     compared = [_compare(first, second, sides, models, practical) for first, second in pairs]
@@ -142,16 +142,6 @@ def _compare(
     is_paired = first.interleaving_group is not None and first.interleaving_group == second.interleaving_group
     comparison = compare(sides[first.id], sides[second.id], paired=is_paired, practical=practical)
     return Compared(first, second, is_paired, comparison, tuple(remarks(first, second, models)))
-
-
-def excluded_blocks(measurement: Measurement) -> frozenset[tuple[int, int]]:
-    """The blocks that count for nothing in the measurement's own statistics."""
-    if measurement.latency is None or not measurement.latency.excluded:
-        return frozenset()
-    paused = [block for block in measurement.blocks if block.paused_ns]
-    only_paused = sum(block.iterations for block in paused) == measurement.latency.excluded
-    left_out = paused if only_paused else [block for block in measurement.blocks if block.disturbances]
-    return frozenset((block.process, block.index) for block in left_out)
 
 
 def remarks(first: Measurement, second: Measurement, models: Collection[ModelVersion]) -> Iterator[str]:
@@ -260,7 +250,7 @@ def _is_paired(first: Measurement, second: Measurement) -> bool:
 
 
 def _side(measurement: Measurement, blocks: Sequence[BlockLatency], planned: int | None) -> Side:
-    excluded = excluded_blocks(measurement)
+    excluded = measurement.excluded_blocks
     counted = {(one.process, one.block): one.median_ns for one in blocks if (one.process, one.block) not in excluded}
     medians = {one.index: one.median_ns for one in measurement.processes if one.median_ns is not None}
     return Side(counted, medians, planned)

@@ -16,7 +16,7 @@ from enginebench_controller.records import (
     ReadbackSource,
 )
 from enginebench_controller.stats.comparison import Verdict
-from enginebench_controller.verdicts.pairing import compare_pairs, excluded_blocks, pairs_across, pairs_within
+from enginebench_controller.verdicts.pairing import compare_pairs, pairs_across, pairs_within
 
 BF16 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("bf16", ReadbackSource.ENGINE_API))
 
@@ -102,16 +102,6 @@ def test_disturbed_blocks_that_were_measured_again_do_not_count():
     first, second = (_with_disturbed_first_block(invented.measured(id_, engine=id_)) for id_ in ("m1", "m2"))
     (compared,) = compare_pairs([(first, second)], read)
     assert compared.comparison.verdict is Verdict.SAME
-
-
-def test_of_what_is_left_out_for_standing_still_disturbed_blocks_stay_in():
-    measurement = _with_disturbed_first_block(invented.measured("m1"))
-    paused = replace(measurement.blocks[1], disturbances=(invented.PAUSED,), paused_ns=20_000_000_000)
-    blocks = (measurement.blocks[0], paused, *measurement.blocks[2:])
-    latency = replace(measurement.latency, excluded=paused.iterations)
-    assert excluded_blocks(replace(measurement, blocks=blocks, latency=latency)) == {(0, 1)}
-    both = replace(latency, excluded=paused.iterations + blocks[0].iterations)
-    assert excluded_blocks(replace(measurement, blocks=blocks, latency=both)) == {(0, 0), (0, 1)}
 
 
 def test_many_comparisons_are_corrected_for_their_number():

@@ -300,7 +300,7 @@ def _memory(arm: Arm, index: int, process: Process) -> float | None:
 
 def _energy(arm: Arm, index: int, process: Process) -> float | None:
     """Joules an item, of blocks that all have a reading of the meter."""
-    found = energy_j([one for one in arm.blocks if one.process == index])
+    found = energy_j(_counting(arm, index))
     return None if found is None else found / arm.batch
 
 

@@ -26,7 +26,6 @@ from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.disturbances import meanwhile
 from enginebench_controller.verdicts.doubts import least_share
 from enginebench_controller.verdicts.output_check import check_outputs, checks_against
-from enginebench_controller.verdicts.pairing import excluded_blocks
 from enginebench_controller.verdicts.recommend.candidates import Reading, Step, StepTaken
 from enginebench_controller.verdicts.words import failure_sentence
 from enginebench_proto.agreed.arrivals import is_overload
@@ -202,7 +201,7 @@ def _limited(order: RecommendOrder, one: Measurement, samples: Iterable[BlockSam
         return {}
     if not _needs_samples(order):
         return {process.index: process.median_ns for process in one.processes}
-    left_out = excluded_blocks(one)
+    left_out = one.excluded_blocks
     of_process: dict[int, list[float]] = {}
     for block in samples:
         if (block.process, block.block) not in left_out:

@@ -1,11 +1,13 @@
 """What process pairs amount to: worse, pass, cannot tell; and nothing that was not measured is a number."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from controller.verdicts.pairs import arm, arms
+from controller.verdicts.pairs import SECOND_NS, arm, arms
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
+from enginebench_controller.records import Evidence
 from enginebench_controller.verdicts.gate.results import able, judge, ratio_of_values, stands
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 
@@ -74,6 +76,17 @@ def test_energy_without_a_meter_is_not_known_and_never_zero() -> None:
 def test_energy_is_of_an_item() -> None:
     judged = judge(TERMS, arms(1.0, energy_uj=5_000_000))
     assert of(judged, GateMetric.ENERGY).base == pytest.approx(0.5)  # 5 J a block of 10 inferences
+
+
+def test_energy_is_of_the_blocks_that_count() -> None:
+    """A process that stood still for 20 s, on a machine that takes 30 W, did not use them."""
+    sides = arms(1.0, energy_uj=5_000_000)
+    usual = sides[HEAD].blocks
+    stood = {"paused_ns": 20 * SECOND_NS, "evidence": Evidence(energy_uj=605_000_000)}
+    sides[HEAD] = replace(sides[HEAD], blocks=tuple(one if one.index else replace(one, **stood) for one in usual))
+    energy = of(judge(TERMS, sides), GateMetric.ENERGY)
+    assert (energy.base, energy.head) == pytest.approx((0.5, 0.5))
+    assert energy.verdict.outcome is GateOutcome.PASSES
 
 
 def test_the_size_is_counted_and_held_against_the_tolerance_only() -> None:

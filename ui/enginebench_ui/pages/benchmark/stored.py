@@ -20,7 +20,6 @@ from enginebench_controller.store.trends import TrendPoint
 from enginebench_controller.verdicts.across import AcrossTargets, across_targets, kind_of
 from enginebench_controller.verdicts.alerts import Confirmation, HistoryAlerts, alerts, known
 from enginebench_controller.verdicts.answers import Answer, answers_of
-from enginebench_controller.verdicts.pairing import excluded_blocks
 from enginebench_controller.verdicts.subjects import compare_benchmarks
 from enginebench_controller.verdicts.words import first_failures
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark, shape
@@ -91,7 +90,7 @@ def mean_intervals(measurements: Iterable[Measurement]) -> dict[str, Interval | 
     """Return the intervals of mean latencies, by measurement id."""
     timed = [one for one in measurements if one.latency is not None]
     found = blocks([one.id for one in timed])
-    return {one.id: mean_interval(found.get(one.id, ()), excluded_blocks(one)) for one in timed}
+    return {one.id: mean_interval(found.get(one.id, ()), one.excluded_blocks) for one in timed}
 
 
 def report(benchmark_id: str) -> str:
