@@ -8,7 +8,7 @@ import pytest
 import invented
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Configuration
-from enginebench_controller.stats.scaling import Axis, Quantity
+from enginebench_controller.stats.scaling import Axis, Quantity, ScalingPoint, scale
 from enginebench_ui.pages.benchmark.shapes.figures import Lens
 from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of, looks
 from enginebench_ui.pages.benchmark.shapes.scaling import (
@@ -124,6 +124,24 @@ def test_a_best_that_may_be_none_is_not_called_best(line):
     assert place_among(wide.best, wide) is None
     without = replace(scaling, worst=replace(scaling.worst, low=None, high=None))
     assert extremes(without).startswith("It cannot be told which is best, as not both have an interval: 4 cores, ")
+
+
+def test_what_cannot_be_told_from_the_best_is_named_beside_it_and_nothing_is_marked(line):
+    """Two cores and four are as quick, for all that is known; one core is the slowest for sure."""
+    points = [ScalingPoint(1, 10.0, 9.9, 10.1), ScalingPoint(2, 5.02, 4.9, 5.14), ScalingPoint(4, 5.0, 4.88, 5.12)]
+    scaling = scale([*points, ScalingPoint(8, None)], Axis.CORES, Quantity.TIME_PER_ITEM)
+    said = extremes(scaling)
+    assert re.match(r"Best: 4 cores, 5\.000 ms/item \(.*\), or 2 cores, which cannot be told from it\. Worst: 1 ", said)
+    assert [place_among(point, scaling) for point in scaling.points] == ["worst", None, None, None]
+    _, drawn, _ = scaling_figure({line.key: scaling}, looks([line], EngineLooks())).data
+    assert list(drawn.text) == ["worst", "", "", ""]
+
+    rates = [ScalingPoint(1, 10.0, 9, 11), ScalingPoint(2, 11.0, 10, 12), ScalingPoint(4, 40.0, 39, 41)]
+    scaling = scale(rates, Axis.CORES, Quantity.ITEMS_PER_S)
+    assert extremes(scaling).endswith(
+        "Worst: 1 core, 10.00 items/s (speed-up 1.00×), or 2 cores, which cannot be told from it."
+    )
+    assert [place_among(point, scaling) for point in scaling.points] == [None, None, "best"]
 
 
 def test_gaps_say_which_cell_and_why(line):

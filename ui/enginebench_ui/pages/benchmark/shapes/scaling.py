@@ -50,20 +50,29 @@ def drawn_quantities(axis: Axis, fixed: int) -> tuple[Quantity, ...]:
 
 
 def extremes(scaling: Scaling) -> str:
-    """Name the best and the worst point: "Best: 2 cores, 1.234 ms/item (speed-up 1.90×). Worst: …"; or why not."""
+    """Name the best and the worst point, and which may be so as well: "Best: 4 cores, 1.234 ms/item (speed-up 1.90×),
+    or 2 cores, which cannot be told from it. Worst: …"; or why it cannot be done.
+    """
     if scaling.best is None or scaling.worst is None:
         known = "No" if scaling.base is None else "One"
         return f"{known} point with numbers: nothing to compare."
-    best, worst = (_named(point, scaling) for point in (scaling.best, scaling.worst))
     if doubt := _doubt(scaling.best, scaling.worst):
+        best, worst = (_named(point, scaling) for point in (scaling.best, scaling.worst))
         return f"It cannot be told which is best, as {doubt}: {best}, beside {worst}."
+    best, worst = (_named_with_rivals(point, scaling) for point in (scaling.best, scaling.worst))
     return f"Best: {best}. Worst: {worst}."
 
 
-def _doubt(best: ScaledPoint, worst: ScaledPoint) -> str | None:
-    if best.low is None or best.high is None or worst.low is None or worst.high is None:
+def _rivals(point: ScaledPoint, scaling: Scaling) -> list[ScaledPoint]:
+    """The other points with a value that may be as good, or as bad: nothing tells them from this one."""
+    others = (one for one in scaling.points if one.value is not None and one.size != point.size)
+    return [one for one in others if _doubt(point, one)]
+
+
+def _doubt(one: ScaledPoint, other: ScaledPoint) -> str | None:
+    if one.low is None or one.high is None or other.low is None or other.high is None:
         return "not both have an interval"
-    return None if best.high < worst.low or worst.high < best.low else "their intervals overlap"
+    return None if one.high < other.low or other.high < one.low else "their intervals overlap"
 
 
 def gaps(lines: Sequence[Line], axis: Axis, fixed: int) -> tuple[Gap, ...]:
@@ -93,6 +102,12 @@ def _reason(measurement: Measurement | None) -> str:
         return "not measured"
     failure = measurement.failure
     return f"{ending(failure)}: {failure.message}" if failure else measurement.status.value
+
+
+def _named_with_rivals(point: ScaledPoint, scaling: Scaling) -> str:
+    rivals = [size_text(scaling.axis, one.size) for one in _rivals(point, scaling)]
+    named = _named(point, scaling)
+    return f"{named}, or {' or '.join(rivals)}, which cannot be told from it" if rivals else named
 
 
 def _named(point: ScaledPoint, scaling: Scaling) -> str:
@@ -139,10 +154,9 @@ def _range(point: ScaledPoint) -> str | None:
 
 
 def place_among(point: ScaledPoint, scaling: Scaling) -> str | None:
-    """Say whether a point is the best or the worst of its scaling, where these can be told apart."""
-    if scaling.best is None or scaling.worst is None or _doubt(scaling.best, scaling.worst):
-        return None
-    return "best" if point is scaling.best else "worst" if point is scaling.worst else None
+    """Say whether a point is the best or the worst of its scaling, where it can be told from all others."""
+    place = "best" if point is scaling.best else "worst" if point is scaling.worst else None
+    return None if _rivals(point, scaling) else place
 
 
 def _remarks(measurement: Measurement | None, lens: Lens) -> str | None:
