@@ -445,5 +445,5 @@ def by_whom(members: Sequence[Rival]) -> str:
 
 
 def disturbed_share(measurement: Measurement) -> float:
-    """The share of blocks that were disturbed; 0 where nothing is known."""
+    """The share of its time that was disturbed; 0 where nothing is known."""
     return summarize_evidence(measurement.blocks).disturbed_share or 0.0

@@ -12,7 +12,7 @@ class EvidenceSummary:
     """Disturbed blocks among all; how many of them each kind of disturbance befell; why evidence is missing, by field.
 
     A block may be disturbed in several ways, so the counts may add up to more than `disturbed_blocks`.
-    `disturbed_share` is that of the time, None without any block.
+    `disturbed_share` is that of the time in which the process did not stand still, None without any.
     """
 
     blocks: int
@@ -26,11 +26,12 @@ def summarize_evidence(blocks: Sequence[Block]) -> EvidenceSummary:
     """Summarize the evidence of a measurement's blocks, over all its processes."""
     disturbed = [block for block in blocks if block.disturbances]
     kinds = Counter(kind for block in disturbed for kind in dict.fromkeys(one.kind for one in block.disturbances))
-    whole_ns = sum(block.duration_ns for block in blocks)
+    going_on = [block for block in blocks if not block.paused_ns]
+    whole_ns = sum(block.duration_ns for block in going_on)
     return EvidenceSummary(
         blocks=len(blocks),
         disturbed_blocks=len(disturbed),
-        disturbed_share=sum(block.duration_ns for block in disturbed) / whole_ns if whole_ns else None,
+        disturbed_share=sum(one.duration_ns for one in going_on if one.disturbances) / whole_ns if whole_ns else None,
         disturbances=dict(kinds.most_common()),
         missing={field: reason for block in blocks for field, reason in block.evidence.missing.items()},
     )

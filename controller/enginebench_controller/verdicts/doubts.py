@@ -73,7 +73,7 @@ def marks(measurement: Measurement) -> tuple[Mark, ...]:
     if measurement.latency is None:
         return ()
     impossible = beyond_the_ceiling(measurement) or slower_when_fresh(measurement) or computed_ahead(measurement)
-    share = summarize_evidence(_going_on(measurement)).disturbed_share or 0.0
+    share = summarize_evidence(measurement.blocks).disturbed_share or 0.0
     disturbed = share > MOSTLY_DISTURBED and not _measured_again(measurement)
     disturbed = disturbed or _had_no_quiet_time(measurement)
     found = {

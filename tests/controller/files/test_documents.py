@@ -93,6 +93,18 @@ def test_evidence_says_how_much_was_disturbed_by_what_and_what_is_missing():
     assert strict(measurement_document(invented.failed("m2")))["evidence"] is None
 
 
+def test_a_pause_is_told_and_is_no_time_in_which_others_disturbed():
+    noisy = invented.measured("m1", noisy=True)
+    pause = {"duration_ns": 26_000_000_000, "paused_ns": 20_000_000_000, "disturbances": (invented.PAUSED,)}
+    blocks = (replace(noisy.blocks[0], **pause), *noisy.blocks[1:])
+
+    evidence = strict(measurement_document(replace(noisy, blocks=blocks)))["evidence"]
+    assert evidence["disturbed_share"] == pytest.approx(1 / 11, rel=0.1)
+    assert (evidence["disturbed_blocks"], evidence["disturbances"]["paused"]) == (2, 1)
+    alone = strict(measurement_document(replace(noisy, blocks=blocks[:1])))["evidence"]
+    assert alone["disturbed_share"] is None
+
+
 def test_blocks_are_listed_only_where_they_are_wanted():
     measurement = invented.measured("m1", noisy=True)
     document = strict(benchmark_document(invented.benchmark(), [measurement], [], with_blocks=True))
