@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -139,7 +139,9 @@ Cores = Annotated[int | str, BeforeValidator(_cores)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Image = Annotated[ImageOptions, BeforeValidator(_known_image_options)]
-Names = Annotated[tuple[str, ...], Field(min_length=1)]
+T = TypeVar("T")
+AtLeastOne = Annotated[tuple[T, ...], Field(min_length=1)]
+"""Of what multiplies out: with none there would be nothing to measure."""
 
 
 class Rung(BaseModel):
@@ -174,7 +176,7 @@ class GateTerms(BaseModel):
     """How long process pairs are measured, at most."""
     tolerate: Percent = "1%"
     """How much worse head may be."""
-    metrics: Annotated[tuple[GateMetric, ...], Field(min_length=1)] = (GateMetric.LATENCY,)
+    metrics: AtLeastOne[GateMetric] = (GateMetric.LATENCY,)
     """Those that may fail the gate."""
     promised: Mapping[GateMetric, float] = {}
     """Shares; nothing for a metric of which the machine had no earlier process pairs."""
@@ -212,21 +214,21 @@ class Plan(BaseModel):
 
     schema_version: Literal[1] = 1
     name: str | None = None
-    models: Names
-    engines: Names = ("all",)
+    models: AtLeastOne[str]
+    engines: AtLeastOne[str] = ("all",)
     targets: tuple[str, ...] = ()
     """Names of targets; empty for a local agent that lives as long as the benchmark."""
     executor: str | None = None
     """What else has machines to measure on: a scheduler of Dask, as dask://HOST:PORT."""
     devices: tuple[str, ...] = ()
     """Devices by the engines' names; empty for each engine's CPU, or else its first device."""
-    batch: tuple[Count, ...] = (1,)
+    batch: AtLeastOne[Count] = (1,)
     cores: tuple[Cores, ...] = ()
     """Physical cores: so many of the fastest, "big:2" or "little" of a kind, or "all"; empty for all of the fastest."""
-    streams: tuple[Count, ...] = (1,)
-    precision: tuple[Literal["default", "f32", "bf16", "f16"], ...] = ("f32",)
-    load: tuple[Load, ...] = (Load.SYNC,)
-    hint: tuple[Hint, ...] = (Hint.NONE,)
+    streams: AtLeastOne[Count] = (1,)
+    precision: AtLeastOne[Literal["default", "f32", "bf16", "f16"]] = ("f32",)
+    load: AtLeastOne[Load] = (Load.SYNC,)
+    hint: AtLeastOne[Hint] = (Hint.NONE,)
     requests: tuple[Count, ...] = ()
     """Requests in flight, at most, under a load that overlaps them; empty for as many as streams, and at least two,
     or as cores under a hint for throughput."""

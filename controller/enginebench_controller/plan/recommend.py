@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from enginebench_controller.errors import InputError, wrong_value
 from enginebench_controller.plan.options import option_of, split
-from enginebench_controller.plan.plan import Duration, Names, Plan, make_plan, parse_duration_ns, parse_percent
+from enginebench_controller.plan.plan import AtLeastOne, Duration, Plan, make_plan, parse_duration_ns, parse_percent
 
 AXES = ("batch", "cores", "streams", "precision", "load", "hint", "requests")
 """The fields of a plan that can be fixed, or chosen among."""
@@ -114,8 +114,8 @@ class RecommendOrder(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    models: Names
-    engines: Names = ("all",)
+    models: AtLeastOne[str]
+    engines: AtLeastOne[str] = ("all",)
     target: str | None = None
     targets: tuple[str, ...] = ()
     """Several, each of which is searched; `target` is None then."""

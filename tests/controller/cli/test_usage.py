@@ -103,6 +103,7 @@ def test_the_help_says_how_many_processes_there_are_alone_and_in_turns() -> None
         (["run", "m", "--wait-quiet", "744h"], "--wait-quiet: 744h is longer than 30 days"),
         (["run", "m", "--wait-quiet", ""], "--wait-quiet: '' is not a duration: write 500ms, 5s, 2m or 1h"),
         (["run", "m", "--engine", ","], "--engine: at least one is needed"),
+        (["run", "m", "--batch", ""], "--batch: at least one is needed"),
         (["run", "m", "--image-scale", "x"], "--image-scale: 'x' is not a number; see `enginebench run --help`"),
         (["run", "m", "--iterations", "x"], "--iterations: 'x' is not a whole number; see `enginebench run --help`"),
         (

@@ -59,6 +59,12 @@ def test_a_mistake_is_one_line_that_says_where(fields: dict[str, object], words:
     assert str(caught.value).startswith("plan.toml: ") and words in str(caught.value)
 
 
+@pytest.mark.parametrize("axis", ["models", "engines", "batch", "streams", "precision", "load", "hint"])
+def test_what_multiplies_out_has_at_least_one_value_for_without_there_is_nothing_to_measure(axis: str) -> None:
+    with pytest.raises(InputError, match=rf"^plan\.toml: {axis}: at least one is needed$"):
+        make_plan({"models": ["m"], axis: []}, "plan.toml")
+
+
 def test_every_mistake_is_told_at_once() -> None:
     with pytest.raises(InputError) as caught:
         make_plan({"models": ["m"], "batch": [0], "streams": ["many"]}, "run")
