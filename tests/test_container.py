@@ -34,7 +34,6 @@ def test_what_is_copied_exists_and_is_let_into_the_build() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_what_is_copied_is_enough_for_the_whole_wheel(tmp_path: Path) -> None:
     for sources, target in own_copies():
         for source in sources:
@@ -66,6 +65,12 @@ def test_it_runs_as_nobody_special_and_keeps_its_folder() -> None:
     (volume,) = instructions("VOLUME")
     assert user not in ("root", "0")
     assert f"ENGINEBENCH_AGENT_HOME={volume}/" in environment
+
+
+@pytest.mark.parametrize("page", ["deploy/Containerfile", "docs/guide/edge.md"])
+def test_it_is_built_in_the_format_that_has_health_checks(page: str) -> None:
+    (words,) = re.findall(r"podman build (.+)", (ROOT / page).read_text())
+    assert "--format docker" in words and instructions("HEALTHCHECK")
 
 
 @pytest.mark.parametrize("instruction", ["HEALTHCHECK", "CMD"])
