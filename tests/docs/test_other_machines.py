@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from enginebench_agent.data_folder import DataFolder
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -43,7 +45,24 @@ def test_an_upgrade_installs_another_build_of_the_same_version(tmp_path: Path) -
         asked = shlex.split(words.replace("/tmp/enginebench-NEW.whl", str(new)))
         subprocess.run([*pip, *asked], check=True, capture_output=True)
 
-    told = subprocess.run(
-        [python, "-c", "import enginebench; print(enginebench.BUILD)"], capture_output=True, text=True
-    )
-    assert told.stdout == "new\n", typed
+    asked = [python, "-c", "import enginebench; print(enginebench.BUILD)"]
+    told = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+    assert told == "new\n", typed
+
+
+AWAY = """
+ssh() { (cd away && "${@:2}"); }
+scp() { cp "${@:1:2}" "away/${3#*:}"; }
+"""
+"""The machine over there is a folder here."""
+
+
+def test_the_files_of_a_machine_that_had_no_agent_are_copied_to_where_its_agent_looks(tmp_path: Path) -> None:
+    (tmp_path / "away").mkdir()
+    (tmp_path / "nuc-files").mkdir()
+    (tmp_path / "nuc-files" / "agent.key").touch()
+    typed = commands("reference/security.md", r"(?:ssh|scp) .*(?<!serve --host 0\.0\.0\.0)")
+    subprocess.run(["bash", "-ec", "\n".join([AWAY, *typed])], cwd=tmp_path, check=True, capture_output=True)
+    folder = DataFolder(tmp_path / "away" / ".local" / "share" / "enginebench" / "agent")
+    assert (folder.tls / "agent.key").exists()
+    assert folder.root.stat().st_mode & 0o777 == 0o700, "as the agent makes it"
