@@ -16,21 +16,33 @@ from enginebench_agent.data_folder import DataFolder, default_root
 from enginebench_agent.errors import ExitCode, SetupError
 from enginebench_proto.agreed.logs import LogFormat, to_standard_error
 from enginebench_proto.agreed.meeting import DEFAULT_PORT
+from enginebench_proto.agreed.streams import keep_streams
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process."""
+    keep_streams()
     # gRPC's core writes its own lines to standard error, also for errors that the sentences here explain.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     parsed = parser().parse_args(arguments)
     _set_up_logs(parsed.log_format, verbose=parsed.verbose)
     try:
         parsed.run(parsed)
+        sys.stdout.flush()  # what cannot be written is told here, and not by the interpreter
     except SetupError as error:
-        print(f"enginebench-agent: {error}", file=sys.stderr)  # the sentence for the person
+        _complain(str(error))
+        sys.exit(int(ExitCode.USAGE))
+    except OSError as error:
+        if error.filename is None:  # of no file that anybody named: a mistake of ours
+            raise
+        _complain(f"cannot use {error.filename} ({error.strerror}): mind whose it is, and the room left there")
         sys.exit(int(ExitCode.USAGE))
     except KeyboardInterrupt:
         sys.exit(int(ExitCode.INTERRUPTED))
+
+
+def _complain(sentence: str) -> None:
+    print(f"enginebench-agent: {sentence}", file=sys.stderr)  # for the person
 
 
 def _set_up_logs(log_format: LogFormat, *, verbose: bool) -> None:
@@ -106,7 +118,7 @@ def _health(parsed: argparse.Namespace) -> None:
     try:
         check_health(parsed.address, parsed.timeout, parsed.tls)
     except UnhealthyError as error:
-        print(f"enginebench-agent: {error}", file=sys.stderr)  # the sentence for the person
+        _complain(str(error))
         sys.exit(int(ExitCode.UNHEALTHY))
     print("serving")  # data
 

@@ -245,11 +245,10 @@ def pack_wheel(folder: Path) -> Path:
     distribution = importlib.metadata.distribution(DISTRIBUTION)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        source = _checkout(distribution)
+        return _build(source, folder) if source else rebuild_wheel(distribution, folder)
     except OSError as error:
-        raise SetupError(f"cannot make the folder {folder} ({error.strerror}): name another") from error
-    if (source := _checkout(distribution)) is None:
-        return rebuild_wheel(distribution, folder)
-    return _build(source, folder)
+        raise SetupError(f"cannot put a wheel into {folder} ({error.strerror}): name another folder") from error
 
 
 def _checkout(distribution: importlib.metadata.Distribution) -> Path | None:

@@ -17,10 +17,11 @@ from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.console import complain, keep_streams
+from enginebench_controller.cli.console import complain
 from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError, code_of, wrong_value
 from enginebench_controller.home import JOB_VARIABLE
 from enginebench_proto.agreed import logs
+from enginebench_proto.agreed.streams import keep_streams
 
 MODULES: Mapping[str, Mapping[str, str]] = {
     "running": {

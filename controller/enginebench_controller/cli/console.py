@@ -1,13 +1,12 @@
 """Where output goes: data to stdout, remarks to stderr, answers, the last line; names from elsewhere made harmless."""
 
-import io
 import json
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -19,8 +18,6 @@ from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import JOB_VARIABLE
 
 if TYPE_CHECKING:  # ours bring NumPy and SciPy, and most commands need neither
-    from _typeshed import ReadableBuffer
-
     from enginebench_controller.verdicts.answers import Answer
     from enginebench_controller.verdicts.soundness import Soundness
 
@@ -34,51 +31,8 @@ WIDE_COLUMNS = 200
 NARROWEST, WIDEST = 20, 10_000
 """Between these a width is taken at its word."""
 
-_STDOUT, _STDERR = 1, 2
-
 _LONGEST_SAID = 60
 """Of what all rows have in common so much is said, in terminal cells."""
-
-
-class _Outlet(io.FileIO):
-    """A standard stream that leads nowhere once it cannot be written to, so that a command still ends as it would.
-
-    Below all that writes, as Rich and Typer end a command whose reader has gone, and the interpreter fails at its exit.
-    A reader that goes, as in `enginebench list | head`, loses nothing that it wanted; nor is a lost remark a failure.
-    Raises `OSError` that names standard output where data is lost, such as on a full disk.
-    """
-
-    def write(self, data: "ReadableBuffer", /) -> int:
-        try:
-            return super().write(data)
-        except OSError as error:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.fileno())
-            os.close(nowhere)
-            if self.fileno() == _STDOUT and not isinstance(error, BrokenPipeError):
-                raise OSError(error.errno, error.strerror, "standard output") from None
-            return super().write(data)
-
-
-def keep_streams() -> None:
-    """Let standard output and standard error be ones that may be closed, or lose their reader, at any time."""
-    if sys.stdout is sys.__stdout__:  # else whoever put another one there knows what becomes of it
-        sys.stdout = _kept(sys.stdout, _STDOUT)
-    if sys.stderr is sys.__stderr__:
-        sys.stderr = _kept(sys.stderr, _STDERR)
-
-
-def _kept(stream: TextIO | None, number: int) -> TextIO:
-    if not isinstance(stream, io.TextIOWrapper):  # None where it was closed, as by `>&-`
-        return Path(os.devnull).open("w", encoding="utf-8")
-    outlet = _Outlet(number, "w", closefd=False)
-    return io.TextIOWrapper(
-        outlet if stream.write_through else io.BufferedWriter(outlet),  # as CPython does
-        encoding=stream.encoding,
-        errors=stream.errors,
-        line_buffering=stream.line_buffering,
-        write_through=stream.write_through,
-    )
 
 
 def stdout() -> Console:

@@ -15,7 +15,7 @@ from agent_process import run_command
 
 from enginebench_agent.config import ENVIRONMENT_FILE, EnvironmentConfig, load_config, write_environment
 from enginebench_agent.data_folder import DataFolder
-from enginebench_agent.environments import managing
+from enginebench_agent.environments import installing, managing
 from enginebench_agent.environments.installing import EngineRequirement, own_requirement, rebuild_wheel
 from enginebench_agent.environments.managing import (
     Version,
@@ -93,6 +93,16 @@ def test_an_installation_with_missing_files_is_refused(installed: Distribution, 
     Path(str(installed.locate_file("small_thing/data.txt"))).unlink()
     with pytest.raises(SetupError, match=r"data\.txt"):
         rebuild_wheel(installed, tmp_path)
+
+
+def test_a_wheel_that_cannot_be_written_is_a_sentence(
+    installed: Distribution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(installed.locate_file("")))
+    monkeypatch.setattr(installing, "DISTRIBUTION", "small-thing")
+    (tmp_path / "wheels" / "small_thing-1.5-py3-none-any.whl").mkdir(parents=True)
+    with pytest.raises(SetupError, match=r"/wheels \(Is a directory\): name another"):
+        installing.pack_wheel(tmp_path / "wheels")
 
 
 def test_an_editable_installation_is_repeated_as_editable(installed: Distribution, tmp_path: Path) -> None:
