@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import selectors
 import shutil
 import signal
 import socket
@@ -163,10 +164,24 @@ def serve(options: ServeOptions) -> None:
         is_plain_asked=options.plain_text,
     )
     announcing = _announcing(options, entrance)
+    if options.exit_with_stdin:
+        _check_stdin()
     options.folder.prepare()
     alone = alone_here(with_stdin=options.exit_with_stdin) if options.alone else contextlib.nullcontext()
     with alone, options.folder.locked(), asyncio.Runner(loop_factory=IdleLoop) as runner:
         runner.run(_serve(options, entrance, announcing))
+
+
+def _check_stdin() -> None:
+    """Raise `SetupError` where standard input is nothing whose end can be waited for."""
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(sys.stdin, selectors.EVENT_READ)
+    except (PermissionError, ValueError) as error:  # a file, or /dev/null; none at all, as after `<&-`
+        raise SetupError(
+            "--exit-with-stdin needs a pipe or a terminal as standard input, for files and /dev/null never close: "
+            "leave it out, and end the agent with a signal"
+        ) from error
 
 
 async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announcing) -> None:

@@ -1,6 +1,7 @@
 """`enginebench-agent serve` as a command: how it starts, refuses to start, answers and stops."""
 
 import asyncio
+import shlex
 import signal
 import socket
 import subprocess
@@ -74,6 +75,16 @@ def test_it_leaves_when_its_starter_closes_standard_input(start_agent: Callable[
     assert agent.process.stdin is not None
     agent.process.stdin.close()
     assert agent.process.wait(timeout=20) == 0
+
+
+@pytest.mark.parametrize("stdin", ["</dev/null", "<&-", "<{file}"])
+def test_a_standard_input_that_nobody_closes_is_refused(stdin: str, tmp_path: Path) -> None:
+    (file := tmp_path / "file").touch()
+    command = shlex.join(serve_command(tmp_path / "data", "--port", "0", "--alone", "--exit-with-stdin"))
+    line = f"{command} {stdin.format(file=file)}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "needs a pipe or a terminal as standard input" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.fault(16)
