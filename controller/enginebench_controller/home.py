@@ -92,6 +92,15 @@ def default_home() -> Home:
     return Home(Path(named).expanduser() if named else platformdirs.user_data_path("enginebench"))
 
 
+def home_to_change() -> Home:
+    """The same folder, to remove results. Raises `StoreError` where `ENGINEBENCH_STORE` has others shown instead."""
+    if reads := home_to_read().reads:
+        from enginebench_controller.store.lake.reading import only_read  # noqa: PLC0415  # brings DuckDB
+
+        raise only_read(reads)
+    return default_home()
+
+
 def home_to_read(stores: Sequence[str] = ()) -> Home:
     """The same folder, with the results of these stores, or of those that `ENGINEBENCH_STORE` names."""
     return Home(default_home().path, tuple(stores) or tuple(shlex.split(os.environ.get(STORE_VARIABLE, ""))))

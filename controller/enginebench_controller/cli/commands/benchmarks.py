@@ -34,7 +34,7 @@ from enginebench_controller.files.new_file import kept
 from enginebench_controller.files.profiles import ProfilesDocument, import_profiles
 from enginebench_controller.files.reading import exported
 from enginebench_controller.files.verdicts.gates import gate_document
-from enginebench_controller.home import Home, default_home, home_to_read
+from enginebench_controller.home import Home, default_home, home_to_change, home_to_read
 from enginebench_controller.records import Benchmark, Measurement, Search, SearchKind
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.searches import search_of
@@ -164,10 +164,11 @@ def _search_meant(store: Store, named: str) -> Search | None:
 
 def remove(benchmark: BenchmarkName, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
     """Remove a benchmark and its measurements from the store."""
-    store = default_home().store
+    home = home_to_change()
+    store = home.store
     if (search := _search_meant(store, benchmark)) is not None:
         if yes or confirmed(f"remove search {search.id} ({search.name}) with all its steps and their measurements?"):
-            _remove_search(default_home(), search)
+            _remove_search(home, search)
         return
     found = store.benchmark(benchmark)
     question = f"remove benchmark {found.id} ({found.name}) with all its measurements?"

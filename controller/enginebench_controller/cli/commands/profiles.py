@@ -28,7 +28,7 @@ from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.profiles import import_profiles, profile_list_document, profiles_document
 from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Roofline, rooflines
-from enginebench_controller.home import default_home, home_to_read
+from enginebench_controller.home import default_home, home_to_change, home_to_read
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.plan.sparsity import parse_sparsities
 from enginebench_controller.records import Coverage, Layer, ModelWork, Peak, Profile, ProfileNode
@@ -345,7 +345,7 @@ def show(
 @group.command("remove")
 def remove(profile: ProfileName, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
     """Remove a profile with its layers from the store."""
-    store = default_home().store
+    store = home_to_change().store
     found = store.profile(profile)
     if yes or confirmed(f"remove profile {found.id} ({found.name}, {found.engine.name})?"):
         store.remove_profile(found.id)

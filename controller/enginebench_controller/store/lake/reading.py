@@ -81,10 +81,15 @@ class LakeStore(Store):
         return reading_together(self.path, self.reads, self._timeout_s)
 
     def _writing(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        raise StoreError(
-            f"{' and '.join(self.reads)} can only be read here; leave --store and ENGINEBENCH_STORE out to change your "
-            "own results, and `enginebench store sync` brings them into a lake"
-        )
+        raise only_read(self.reads)
+
+
+def only_read(reads: Sequence[str]) -> StoreError:
+    """The refusal to change anything while these are read."""
+    return StoreError(
+        f"{' and '.join(reads)} can only be read here; leave --store and ENGINEBENCH_STORE out to change your own "
+        "results, and `enginebench store sync` brings them into a lake"
+    )
 
 
 class Ahead:

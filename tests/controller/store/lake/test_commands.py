@@ -10,7 +10,7 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.errors import StoreError
 from enginebench_controller.home import home_to_read
 from enginebench_ui.launch import home_mark
-from enginebench_ui.pages import BENCHMARKS
+from enginebench_ui.pages import BENCHMARK, BENCHMARKS
 from opened_pages import opened, texts
 
 pytestmark = pytest.mark.slow
@@ -72,6 +72,25 @@ def test_pages_of_a_lake_say_so_on_each_and_are_not_taken_for_those_of_the_own_s
     assert f"Read from {synced.url}, and not to be changed here" in texts(app.sidebar.caption)[0]
     home = home_to_read()
     assert home_mark(home.path, home.reads) != home_mark(home.path)
+
+
+@pytest.mark.parametrize("words", [("remove", "b0000001"), ("profiles", "remove", "p0000001")])
+def test_what_others_are_shown_in_place_of_is_not_removed(run, own, synced, words, monkeypatch):
+    before = own.benchmarks(), own.profiles()
+    monkeypatch.setenv("ENGINEBENCH_STORE", f"{synced.url} own")
+    with pytest.raises(StoreError, match="can only be read here; leave --store and ENGINEBENCH_STORE out"):
+        run(*words, "--yes")
+    assert (own.benchmarks(), own.profiles()) == before
+
+
+def test_pages_of_a_lake_remove_nothing(own, synced, monkeypatch):
+    before = own.benchmarks()
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(own.path.parent))
+    monkeypatch.setenv("ENGINEBENCH_STORE", synced.url)
+    page = opened(BENCHMARK, id="b0000001")
+    page.button(key="remove_benchmark").click().run()
+    assert "can only be read here" in texts(page.error)[0]
+    assert own.benchmarks() == before
 
 
 def test_pages_read_what_the_environment_names(own, synced, tmp_path, monkeypatch):

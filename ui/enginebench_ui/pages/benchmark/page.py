@@ -5,7 +5,7 @@ import streamlit as st
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.files.csv_tables import measurements_csv
 from enginebench_controller.files.exports.benchmarks import export_benchmarks
-from enginebench_controller.home import default_home
+from enginebench_controller.home import default_home, home_to_change
 from enginebench_controller.jobs.control import start_job
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Benchmark
@@ -115,7 +115,7 @@ def _show_remove(benchmark: WholeBenchmark) -> None:
 
 def _remove(benchmark: WholeBenchmark) -> None:
     try:
-        default_home().store.remove_benchmark(benchmark.id)
+        home_to_change().store.remove_benchmark(benchmark.id)
     except EnginebenchError as error:
         st.error(inert(str(error)), icon=":material/error:")
         return
