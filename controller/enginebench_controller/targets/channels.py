@@ -170,6 +170,9 @@ CHANNEL_OPTIONS = (
     ("grpc.http2.ping_timeout_ms", 3_000),
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.http2.max_pings_without_data", 0),
+    # The probe widens what may be under way to megabytes, and its pings wait behind them: on a slow line for longer
+    # than they may, and a result would never be fetched.
+    ("grpc.http2.bdp_probe", 0),
     # Closed where nothing is asked for so long, and opened by the next call, as it was by the first.
     ("grpc.client_idle_timeout_ms", 30_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -13,7 +13,8 @@ from enginebench_controller.errors import AgentError, EnginebenchError, Unreacha
 from enginebench_controller.records import ModelFile
 from enginebench_controller.targets import channels, connections
 from enginebench_controller.targets.client import AgentClient
-from enginebench_proto.v1 import model_pb2, model_pb2_grpc
+from enginebench_proto.v1 import model_pb2, model_pb2_grpc, run_pb2, run_pb2_grpc
+from fault_proxy import fault_proxy
 
 
 class Refusing(model_pb2_grpc.ModelServiceServicer):
@@ -64,12 +65,15 @@ async def test_an_upload_is_tried_again_unless_the_agent_says_why_not(
     assert type(raised.value) is error
 
 
+def set_option(monkeypatch: pytest.MonkeyPatch, name: str, value: int) -> None:
+    others = [one for one in channels.CHANNEL_OPTIONS if one[0] != name]
+    monkeypatch.setattr(channels, "CHANNEL_OPTIONS", (*others, (name, value)))
+
+
 async def test_a_connection_that_idles_is_closed_and_the_next_call_opens_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    idle = ("grpc.client_idle_timeout_ms", 200)
-    others = [one for one in channels.CHANNEL_OPTIONS if one[0] != idle[0]]
-    monkeypatch.setattr(channels, "CHANNEL_OPTIONS", (*others, idle))
+    set_option(monkeypatch, "grpc.client_idle_timeout_ms", 200)
     file = ModelFile("model.onnx", "0" * 64, 7)
     callers = Callers()
     async with serving(callers) as client:
@@ -91,6 +95,30 @@ class Callers(Refusing):
     async def FindMissing(self, request, context):  # noqa: N802
         self.seen.append(context.peer())
         return await super().FindMissing(request, context)
+
+
+class Telling(run_pb2_grpc.RunServiceServicer):
+    """Has a result of twelve parts, of 50 kB each."""
+
+    async def Result(self, request, context):  # noqa: N802
+        for _ in range(12):
+            yield run_pb2.ResultPart(result=run_pb2.RunResult(engine_version="x" * 50_000))
+
+
+@pytest.mark.slow
+async def test_a_slow_line_is_not_cut_while_a_result_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In three seconds, with pings that may take 0.5; as in 18, with the three that they may take otherwise."""
+    set_option(monkeypatch, "grpc.http2.ping_timeout_ms", 500)
+    server = grpc.aio.server()
+    run_pb2_grpc.add_RunServiceServicer_to_server(Telling(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with fault_proxy(port) as proxy, AgentClient("nuc", proxy.address) as client:
+        proxy.bytes_per_s, proxy.delay_seconds = 200_000, 0.02
+        async with aclosing(client.result("r")) as parts:
+            assert len([part async for part in parts]) == 12
+        assert proxy.connections == 1
+    await server.stop(None)
 
 
 async def test_a_connection_that_cannot_be_made_leaves_no_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
