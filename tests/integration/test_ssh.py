@@ -13,7 +13,9 @@ import pytest
 
 from agent_server import AgentProcess
 from enginebench_controller.errors import UnreachableError
+from enginebench_controller.targets.addresses import new_target
 from enginebench_controller.targets.client import AgentClient
+from enginebench_controller.targets.health import Health, ask_health
 from integration.bench import QUICK, Bench
 from integration.ssh_machine import SshMachine
 
@@ -57,6 +59,12 @@ async def test_a_tunnel_that_breaks_is_opened_again_while_it_is_needed(machine: 
                     break
                 except UnreachableError:
                     await asyncio.sleep(0.1)
+    await until(lambda: not machine.sessions())
+
+
+async def test_who_asks_whether_a_target_answers_stays_logged_in_no_longer(machine: SshMachine, address: str) -> None:
+    (answer,) = await asyncio.to_thread(ask_health, [new_target("board", address)], 20)
+    assert answer.health is Health.SERVING
     await until(lambda: not machine.sessions())
 
 

@@ -110,6 +110,7 @@ async def reachable(address: str, limit_s: float = OPEN_SECONDS) -> AsyncIterato
         finally:
             keeper.cancel()
             await asyncio.wait([keeper])
+            await _close(ssh)  # a keeper that was cancelled before its first step has not
 
 
 async def _open(place: SshPlace, socket: Path, limit_s: float) -> Process:
