@@ -14,6 +14,7 @@ import pytest
 from agent_server import AgentProcess
 from enginebench_controller.errors import UnreachableError
 from enginebench_controller.targets.addresses import new_target
+from enginebench_controller.targets.channels import reachable
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.health import Health, ask_health
 from integration.bench import QUICK, Bench
@@ -66,6 +67,12 @@ async def test_who_asks_whether_a_target_answers_stays_logged_in_no_longer(machi
     (answer,) = await asyncio.to_thread(ask_health, [new_target("board", address)], 20)
     assert answer.health is Health.SERVING
     await until(lambda: not machine.sessions())
+
+
+async def test_a_login_may_print_what_it_likes(machine: SshMachine) -> None:
+    (machine.home / ".bashrc").write_text("printf 'hello\\nsay: '\n")
+    async with reachable(machine.address, 5):
+        pass
 
 
 async def test_a_controller_that_is_killed_leaves_no_tunnel(machine: SshMachine, address: str) -> None:

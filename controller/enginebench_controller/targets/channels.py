@@ -137,7 +137,7 @@ async def _open(place: SshPlace, socket: Path, limit_s: float) -> Process:
 async def _await_ready(ssh: Process, place: SshPlace) -> None:
     assert ssh.stdout is not None and ssh.stderr is not None  # noqa: S101  # pipes, as asked for
     async for line in ssh.stdout:
-        if line.decode(errors="replace").strip() == _READY:
+        if line.decode(errors="replace").strip().endswith(_READY):  # what a login prints may end without a newline
             return
     raise SshError(place, last_line((await ssh.stderr.read()).decode(errors="replace")))
 
