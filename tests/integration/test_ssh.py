@@ -13,8 +13,8 @@ import pytest
 
 from agent_server import AgentProcess
 from enginebench_controller.errors import UnreachableError
-from enginebench_controller.targets.addresses import new_target
-from enginebench_controller.targets.channels import reachable
+from enginebench_controller.targets.addresses import SshError, SshPlace, new_target
+from enginebench_controller.targets.channels import _open, reachable
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.health import Health, ask_health
 from integration.bench import QUICK, Bench
@@ -75,9 +75,22 @@ async def test_a_login_may_print_what_it_likes(machine: SshMachine) -> None:
         pass
 
 
+async def test_what_the_user_forwards_besides_may_be_taken_already(machine: SshMachine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, (machine.folder / "ssh_config").open("a") as configuration:
+        print(f"LocalForward 127.0.0.1:{taken.getsockname()[1]} 127.0.0.1:8888", file=configuration, flush=True)
+        async with reachable(machine.address) as near_end:
+            assert Path(near_end.removeprefix("unix:")).is_socket()
+
+
+async def test_a_tunnel_that_has_no_near_end_is_not_taken_for_open(machine: SshMachine, tmp_path: Path) -> None:
+    with pytest.raises(SshError, match="Could not request local forwarding"):
+        await _open(SshPlace.parse(machine.address), tmp_path / "no such folder" / "agent", 20)
+    await until(lambda: not machine.sessions())
+
+
 async def test_a_controller_that_is_killed_leaves_no_tunnel(machine: SshMachine, address: str) -> None:
     holding = (
-        "import asyncio\nfrom enginebench_controller.targets.channels import reachable\n"
+        "import asyncio\nfrom enginebench_controller.targets.channels import _open, reachable\n"
         f"async def hold():\n    async with reachable({address!r}):\n        print('open', flush=True)\n"
         "        await asyncio.Event().wait()\nasyncio.run(hold())"
     )

@@ -81,8 +81,8 @@ _READY = "enginebench-tunnel-open"
 # its input, and ssh with it: a controller that is killed leaves no tunnel behind.
 _REMOTE = f"echo {_READY}; exec cat"
 _OPTIONS = (
-    "-oExitOnForwardFailure=yes",
-    "-oStreamLocalBindUnlink=yes",
+    # A forwarding of the user's own configuration may fail, as where another session has it: only the tunnel must not.
+    "-oExitOnForwardFailure=no",
     # A connection shared with others would keep the forwarding after this ssh has ended.
     "-oControlPath=none",
     "-oServerAliveInterval=5",
@@ -116,6 +116,7 @@ async def reachable(address: str, limit_s: float = OPEN_SECONDS) -> AsyncIterato
 async def _open(place: SshPlace, socket: Path, limit_s: float) -> Process:
     forwarding = ("-L", f"{socket}:127.0.0.1:{place.agent_port}")
     command = place.command(_REMOTE, (*_OPTIONS, *forwarding))
+    socket.unlink(missing_ok=True)  # of a tunnel that broke
     try:
         # Ctrl-C is the controller's to handle: it still needs the tunnel to cancel runs.
         ssh = await asyncio.create_subprocess_exec(
@@ -124,7 +125,7 @@ async def _open(place: SshPlace, socket: Path, limit_s: float) -> Process:
     except OSError as error:
         raise SshError(place, f"ssh cannot be started: {error.strerror}") from error
     try:
-        await asyncio.wait_for(_await_ready(ssh, place), limit_s)
+        await asyncio.wait_for(_await_ready(ssh, place, socket), limit_s)
     except TimeoutError:
         await _close(ssh)
         raise SshError(place, f"nothing within {limit_s:g} s") from None
@@ -134,11 +135,13 @@ async def _open(place: SshPlace, socket: Path, limit_s: float) -> Process:
     return ssh
 
 
-async def _await_ready(ssh: Process, place: SshPlace) -> None:
-    assert ssh.stdout is not None and ssh.stderr is not None  # noqa: S101  # pipes, as asked for
+async def _await_ready(ssh: Process, place: SshPlace, socket: Path) -> None:
+    assert ssh.stdin and ssh.stdout and ssh.stderr  # noqa: S101  # pipes, as asked for
     async for line in ssh.stdout:
         if line.decode(errors="replace").strip().endswith(_READY):  # what a login prints may end without a newline
-            return
+            if socket.exists():
+                return
+            ssh.stdin.close()  # so that it ends, having said why
     raise SshError(place, last_line((await ssh.stderr.read()).decode(errors="replace")))
 
 
