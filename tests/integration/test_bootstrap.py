@@ -6,16 +6,20 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from agent_server import ONLY_FAKE
 from enginebench_controller.errors import RemoteError
-from enginebench_controller.targets.addresses import SshPlace
+from enginebench_controller.targets import addresses
+from enginebench_controller.targets.addresses import SshError, SshPlace
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.remote_machine import Remote
+from fault_proxy import fault_proxy_in_a_thread
 from integration import pretended_systemctl
 from integration.bench import ROOT, Bench
 from integration.ssh_machine import SshMachine, another_build
@@ -146,6 +150,22 @@ def test_what_a_login_prints_is_not_what_a_command_says(machine: SshMachine, mon
     said = str(machine.home / "said")
     assert remote.run("cat", said, to="read") == "what stands there\n"
     assert remote.read(said) == "what stands there\n"
+
+
+def test_a_line_that_goes_dead_in_silence_is_noticed(machine: SshMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = [option.replace("ServerAliveInterval=5", "ServerAliveInterval=1") for option in addresses._OPTIONS]
+    monkeypatch.setattr(addresses, "_OPTIONS", quick)
+    with ThreadPoolExecutor(1) as threads, fault_proxy_in_a_thread(machine.port) as line:
+        machine.port = int(line.address.rpartition(":")[2])
+        machine.trust_host(machine.folder / "host_key.pub")
+        begun, remote = machine.home / "begun", Remote(SshPlace.parse(machine.address))
+        running = threads.submit(remote.succeeds, "sh", "-c", f"echo > {begun}; sleep 20")
+        while not begun.exists():
+            assert not running.done(), running.result()
+            time.sleep(0.02)
+        line.stall()
+        with pytest.raises(SshError, match="the connection broke"):
+            running.result(timeout=15)
 
 
 def test_a_missing_python_is_told_in_the_machines_own_words(bench: Bench, machine: SshMachine) -> None:

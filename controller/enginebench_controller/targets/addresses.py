@@ -27,7 +27,11 @@ _ADDRESS = re.compile(
     re.ASCII,
 )
 # BatchMode: nobody is there to answer a question. Host keys are checked as the user's own configuration says.
-_OPTIONS = ("-T", "-oBatchMode=yes", "-oConnectTimeout=10", "-oLogLevel=ERROR")
+# ServerAlive: of a line that went dead in silence nothing else tells, for hours.
+_OPTIONS = (
+    *("-T", "-oBatchMode=yes", "-oConnectTimeout=10", "-oLogLevel=ERROR"),
+    *("-oServerAliveInterval=5", "-oServerAliveCountMax=3"),
+)
 _SSH_ITSELF_FAILED = 255
 """The exit code with which ssh says that no command was run."""
 
@@ -100,10 +104,10 @@ def failed_itself(exit_code: int | None) -> bool:
     return exit_code == _SSH_ITSELF_FAILED
 
 
-def last_line(output: str) -> str:
-    """The last line somebody wrote, which mostly says why they failed."""
+def last_line(output: str, otherwise: str = "it said nothing") -> str:
+    """The last line somebody wrote, which mostly says why they failed; `otherwise` where they wrote none."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1].rstrip(".") if lines else "it said nothing"
+    return lines[-1].rstrip(".") if lines else otherwise
 
 
 TLS_PREFIX = "tls://"

@@ -85,8 +85,6 @@ _OPTIONS = (
     "-oExitOnForwardFailure=no",
     # A connection shared with others would keep the forwarding after this ssh has ended.
     "-oControlPath=none",
-    "-oServerAliveInterval=5",
-    "-oServerAliveCountMax=3",
 )
 
 

@@ -50,7 +50,7 @@ class Remote:
             raise SshError(self.place, f"ssh cannot be started: {error.strerror}") from error
         out, err = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
         if failed_itself(done.returncode):
-            raise SshError(self.place, last_line(err))
+            raise SshError(self.place, last_line(err, "the connection broke"))  # of which it says nothing
         return subprocess.CompletedProcess(done.args, done.returncode, out.partition(f"{_BEGIN}\n")[2], err)
 
     def _checked(self, done: "subprocess.CompletedProcess[str]", to: str) -> str:
