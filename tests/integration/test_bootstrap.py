@@ -18,7 +18,7 @@ from enginebench_controller.errors import RemoteError
 from enginebench_controller.targets import addresses
 from enginebench_controller.targets.addresses import SshError, SshPlace
 from enginebench_controller.targets.client import AgentClient
-from enginebench_controller.targets.remote_machine import Remote
+from enginebench_controller.targets.remote_machine import Remote, look_at
 from fault_proxy import fault_proxy_in_a_thread
 from integration import pretended_systemctl
 from integration.bench import ROOT, Bench
@@ -150,6 +150,16 @@ def test_what_a_login_prints_is_not_what_a_command_says(machine: SshMachine, mon
     said = str(machine.home / "said")
     assert remote.run("cat", said, to="read") == "what stands there\n"
     assert remote.read(said) == "what stands there\n"
+
+
+def test_a_machine_is_looked_at_whose_login_shell_takes_one_line_at_a_time(machine: SshMachine) -> None:
+    """As csh and tcsh do, whose quotes end with the line."""
+    shell = machine.programs / "csh"
+    program(machine, shell.name, "#!/bin/bash\n[[ $2 == *$'\\n'* ]] && echo Unmatched >&2 && exit 1\nexec sh \"$@\"\n")
+    keys = machine.folder / "authorized_keys"
+    keys.write_text(f'command="exec {shell} -c \\"$SSH_ORIGINAL_COMMAND\\"" {keys.read_text()}')
+    found = look_at(Remote(SshPlace.parse(machine.address)), "python3")
+    assert found.home == str(machine.home)
 
 
 def test_a_line_that_goes_dead_in_silence_is_noticed(machine: SshMachine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,8 @@ def look_at(remote: Remote, python: str) -> RemoteMachine:
 
     Raises `RemoteError` that says what to do where no agent can live, and `SshError`.
     """
-    said = remote.run(python, "-c", _LOOK, to=f"run {python} (Python 3.11 or newer is needed; name one with --python)")
+    look = f"exec({_LOOK!r})"  # in one line, as csh takes no other
+    said = remote.run(python, "-c", look, to=f"run {python} (Python 3.11 or newer is needed; name one with --python)")
     try:
         facts = json.loads(said)
         reason = _unfit(facts, python)
