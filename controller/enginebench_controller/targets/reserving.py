@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller import wire
-from enginebench_controller.errors import EnginebenchError, InputError, ReservedError
+from enginebench_controller.errors import EnginebenchError, InputError, ReservedError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.records import LOCAL_TARGET, Reservation
 from enginebench_controller.targets.session import check_targets, open_client
@@ -80,13 +80,18 @@ def _check(home: Home, names: Sequence[str]) -> None:
 
 async def _all_or_none(home: Home, names: Sequence[str], order: ReservationOrder) -> Mapping[str, Reservation]:
     taken: dict[str, reservation_pb2.ReserveResponse] = {}
+    unsure: list[str] = []
     try:
         for name in names:
             async with open_client(home, name) as client:
-                taken[name] = await client.reserve(order.for_ns, order.reason)
+                try:
+                    taken[name] = await client.reserve(order.for_ns, order.reason)
+                except UnreachableError:  # perhaps it was the answer that did not get through
+                    unsure.append(name)
+                    raise
     except BaseException as error:
-        stuck = await _give_back(home, taken)
-        if isinstance(error, EnginebenchError) and len(names) > 1:
+        stuck = [*await _give_back(home, taken), *unsure]
+        if isinstance(error, EnginebenchError) and (stuck or len(names) > 1):
             error.args = (f"{error}\n{_what_is_left(names, stuck)}",)
         raise
     return {name: wire.from_reservation(answer.reservation) for name, answer in taken.items()}
@@ -112,6 +117,6 @@ def _what_is_left(names: Sequence[str], stuck: Sequence[str]) -> str:
     if not stuck:
         return f"so none of these {len(names)} targets was reserved"
     return (
-        f"so none of these {len(names)} targets was to be reserved, but {', '.join(sorted(stuck))} could not be given "
-        "back: `enginebench targets release` once they answer, or their time comes to its end"
+        f"so none was to be reserved, but {', '.join(sorted(stuck))} may be: `enginebench targets release` once they "
+        "answer, or their time comes to its end"
     )
