@@ -250,6 +250,17 @@ def test_keys_are_written_for_their_owner_and_over_nothing(ca: Callable[..., Res
     assert key.read_bytes() != before
 
 
+@pytest.mark.parametrize("issue", [("client",), ("agent", "--host", "nuc")], ids=lambda words: words[0])
+def test_keys_are_written_over_nothing_in_a_folder_of_ones_home(
+    issue: tuple[str, ...], ca: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert ca("issue", *issue, "first", "--out=~/keys").exit_code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
+    assert "never overwritten" in str(ca("issue", *issue, "second", "--out=~/keys").exception)
+    assert before == {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
+
+
 def test_read_only_is_short_for_the_role_read(ca: Callable[..., Result], tmp_path: Path) -> None:
     made = ca("issue", "client", "me", "--read-only", "--json", "--out", tmp_path / "me")
     assert json.loads(made.stdout)["role"] == "read"

@@ -105,7 +105,7 @@ def issue_agent(
     json: Json = False,
 ) -> None:
     """Issue what an agent needs to be reached over the network."""
-    folder = _new_folder(out or Path(name))
+    folder = _new_folder(_destination(name, out))
     bundle = _authority().issue(CertificateKind.AGENT, name, days, hosts=host)
     _hand_out(bundle, folder, json=json)
 
@@ -179,10 +179,12 @@ def _authority() -> "Authority":
     return Authority(default_home().ca)
 
 
-def _destination(name: str, out: Path | None, *, install: bool) -> Path:
+def _destination(name: str, out: Path | None, *, install: bool = False) -> Path:
     if install and out is not None:
         raise InputError("--install and --out name two folders; leave one out")
-    return default_home().tls if install else out or Path(name)
+    if install:
+        return default_home().tls.absolute()
+    return (Path(name) if out is None else out.expanduser()).absolute()  # in --out=~/DIR no shell has
 
 
 def _new_folder(folder: Path) -> Path:
@@ -192,12 +194,11 @@ def _new_folder(folder: Path) -> Path:
 
 
 def _hand_out(bundle: Bundle, folder: Path, *, json: bool) -> None:
-    folder = folder.expanduser().absolute()
     bundle.write(folder)
     if json:
         print_json(_document(bundle.issued) | {"folder": str(folder)})
     remark(f"wrote {', '.join(bundle.files())} to {folder}; valid until {bundle.issued.ends_at:%Y-%m-%d %H:%M} UTC")
-    if folder != default_home().tls:
+    if folder != default_home().tls.absolute():
         place = (
             "the agent's data folder" if bundle.issued.kind is CertificateKind.AGENT else "the user's ENGINEBENCH_HOME"
         )
