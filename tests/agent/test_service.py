@@ -146,11 +146,15 @@ def test_health_exits_with_one_where_nobody_answers() -> None:
     ("address", "reason"),
     [
         ("127.0.0.1:1", "nothing listens on this port"),
+        ("127.1:1", "nothing listens on this port"),  # which the system makes an address of, and DNS does not
         ("no-such-host.invalid:50061", "no machine is known by this name"),
         ("", "it cannot be reached"),
     ],
 )
-def test_health_says_in_a_sentence_why_nobody_answers(address: str, reason: str) -> None:
+def test_health_says_in_a_sentence_why_nobody_answers(
+    address: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GRPC_DNS_RESOLVER", raising=False)  # as this process has set it
     done = run_command("health", address, "--timeout", "5")
     assert done.returncode == 1
     assert f"no agent answers at {address or repr(address)} ({reason}): start `enginebench-agent serve`" in done.stderr

@@ -1,6 +1,8 @@
 """Whether targets answer: real agents, silent ports, strangers."""
 
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
@@ -59,6 +61,24 @@ def test_who_does_not_answer_is_told_with_the_cause(stranger, tmp_path):
         "no machine of this name is known",
     ]
     assert "start `enginebench-agent serve` there" in answers[0].sentence
+
+
+ASKING = """
+import sys
+from pathlib import Path
+from enginebench_controller.targets.health import ask_health
+from enginebench_controller.targets.addresses import new_target
+print(ask_health([new_target("nuc", sys.argv[1])], 5.0, Path(sys.argv[2]))[0].cause)
+"""
+
+
+@pytest.mark.slow
+def test_a_name_that_only_the_system_can_look_up_is_known(tmp_path, monkeypatch):
+    """Such as nuc.local; "127.1" is one that it makes an address of, and DNS does not."""
+    monkeypatch.delenv("GRPC_DNS_RESOLVER", raising=False)  # as this process has set it
+    port = nobody().rpartition(":")[2]
+    ask = [sys.executable, "-c", ASKING, f"127.1:{port}", Certified(tmp_path).client("somebody")]
+    assert subprocess.run(ask, capture_output=True, text=True, check=True).stdout == "nothing listens on this port\n"
 
 
 def test_without_a_certificate_no_other_machine_is_asked(tmp_path):
