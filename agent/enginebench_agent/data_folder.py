@@ -132,9 +132,9 @@ def default_root() -> Path:
     That is where a controller on this machine starts its own agent, so both find the same environments.
     """
     if own := os.environ.get("ENGINEBENCH_AGENT_HOME"):
-        return Path(own).absolute()
+        return Path(own).expanduser().absolute()  # which no shell has done in a unit or a file of variables
     if home := os.environ.get("ENGINEBENCH_HOME"):
-        return Path(home).absolute() / "agent"
+        return Path(home).expanduser().absolute() / "agent"
     data_home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data_home) / "enginebench" / "agent"
 

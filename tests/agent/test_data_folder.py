@@ -1,10 +1,10 @@
-"""The data folder: on what it lies, which the kernel tells in bytes."""
+"""The data folder: which it is, and on what it lies, which the kernel tells in bytes."""
 
 from pathlib import Path
 
 import pytest
 
-from enginebench_agent.data_folder import _file_system
+from enginebench_agent.data_folder import _file_system, default_root
 
 TABLE = (
     b"/dev/sda1 / ext4 rw,relatime 0 0\n"
@@ -34,3 +34,13 @@ def test_a_disk_is_found_whatever_the_places_of_disks_are_called(tmp_path: Path,
 
 def test_where_the_kernel_tells_nothing_no_folder_counts_as_in_memory(tmp_path: Path) -> None:
     assert _file_system(tmp_path, tmp_path / "none") == ""
+
+
+def test_a_home_may_be_one_that_no_shell_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a unit of systemd; a controller expands it, too."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("ENGINEBENCH_AGENT_HOME", raising=False)
+    monkeypatch.setenv("ENGINEBENCH_HOME", "~/bench")
+    assert default_root() == tmp_path / "bench" / "agent"
+    monkeypatch.setenv("ENGINEBENCH_AGENT_HOME", "~/own")
+    assert default_root() == tmp_path / "own"
