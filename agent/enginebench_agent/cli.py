@@ -51,13 +51,17 @@ def _set_up_logs(log_format: LogFormat, *, verbose: bool) -> None:
     logging.getLogger("enginebench_agent").setLevel(logging.INFO if verbose else logging.WARNING)
 
 
+def _data_folder(parsed: argparse.Namespace) -> DataFolder:
+    return DataFolder(parsed.data_dir or default_root())
+
+
 # The commands import what they need themselves: neither pays for the other, in time or in memory.
 
 
 def _serve(parsed: argparse.Namespace) -> None:
     from enginebench_agent.server import ServeOptions, serve  # noqa: PLC0415
 
-    folder, trusted = DataFolder(parsed.data_dir), frozenset(parsed.trust_model)
+    folder, trusted = _data_folder(parsed), frozenset(parsed.trust_model)
     if not (parsed.in_memory or parsed.exit_with_stdin):  # who starts it for one command collects at once
         folder.refuse_memory()
     options = ServeOptions(parsed.host, parsed.port, folder, parsed.exit_with_stdin, trusted, alone=parsed.alone)
@@ -72,7 +76,7 @@ def _join(parsed: argparse.Namespace) -> None:
     require_cryptography()
     from enginebench_agent.door.joining import join  # noqa: PLC0415
 
-    folder = parsed.tls or DataFolder(parsed.data_dir).tls
+    folder = parsed.tls or _data_folder(parsed).tls
     join(parsed.address, parsed.token, folder)
     print(f"wrote {folder}; next: enginebench-agent serve --host 0.0.0.0", file=sys.stderr)
 
@@ -81,25 +85,25 @@ def _environment_add(parsed: argparse.Namespace) -> None:
     from enginebench_agent.environments.managing import WantedEnvironment, add_environment  # noqa: PLC0415
 
     wish = WantedEnvironment(parsed.name, parsed.engine, tuple(parsed.package), parsed.python, parsed.testing)
-    add_environment(wish, DataFolder(parsed.data_dir))
+    add_environment(wish, _data_folder(parsed))
 
 
 def _environment_list(parsed: argparse.Namespace) -> None:
     from enginebench_agent.environments.managing import print_environments  # noqa: PLC0415
 
-    print_environments(DataFolder(parsed.data_dir), as_json=parsed.json)
+    print_environments(_data_folder(parsed), as_json=parsed.json)
 
 
 def _environment_remove(parsed: argparse.Namespace) -> None:
     from enginebench_agent.environments.managing import remove_environment  # noqa: PLC0415
 
-    remove_environment(parsed.name, DataFolder(parsed.data_dir))
+    remove_environment(parsed.name, _data_folder(parsed))
 
 
 def _environment_upgrade(parsed: argparse.Namespace) -> None:
     from enginebench_agent.environments.managing import upgrade_environments  # noqa: PLC0415
 
-    upgrade_environments(DataFolder(parsed.data_dir))
+    upgrade_environments(_data_folder(parsed))
 
 
 def _service_unit(parsed: argparse.Namespace) -> None:
@@ -133,7 +137,7 @@ def _tune(parsed: argparse.Namespace) -> None:
     from enginebench_agent.machine.tuning import Action, print_tuning  # noqa: PLC0415
 
     action = Action.UNDO if parsed.undo else Action.SHOW if parsed.dry_run else Action.TUNE
-    print_tuning(action, DataFolder(parsed.data_dir), parsed.root, as_json=parsed.json)
+    print_tuning(action, _data_folder(parsed), parsed.root, as_json=parsed.json)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -295,9 +299,8 @@ def _add_shared(parser: argparse.ArgumentParser, run: object) -> None:
     parser.add_argument(
         "--data-dir",
         type=_folder,
-        default=default_root(),
         metavar="DIR",
-        help="the agent's folder (default %(default)s)",
+        help="the agent's folder (default: $ENGINEBENCH_AGENT_HOME, else `agent` in the home of enginebench)",
     )
     _add_run(parser, run)
 

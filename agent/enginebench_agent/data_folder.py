@@ -129,13 +129,20 @@ def _owner(lock_file: Path) -> str:
 def default_root() -> Path:
     """The data folder used when none is given: $ENGINEBENCH_AGENT_HOME, else `agent` in the home of enginebench.
 
-    That is where a controller on this machine starts its own agent, so both find the same environments.
+    That is where a controller on this machine starts its own agent, so both find the same environments. Raises
+    `SetupError` where it is in a home that is not known.
     """
-    if own := os.environ.get("ENGINEBENCH_AGENT_HOME"):
-        return Path(own).expanduser().absolute()  # which no shell has done in a unit or a file of variables
-    if home := os.environ.get("ENGINEBENCH_HOME"):
-        return Path(home).expanduser().absolute() / "agent"
-    data_home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    try:
+        if own := os.environ.get("ENGINEBENCH_AGENT_HOME"):
+            return Path(own).expanduser().absolute()  # which no shell has done in a unit or a file of variables
+        if home := os.environ.get("ENGINEBENCH_HOME"):
+            return Path(home).expanduser().absolute() / "agent"
+        data_home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    except RuntimeError:  # what pathlib says of an account that this machine does not know
+        raise SetupError(
+            "the home folder of this account is not known: set ENGINEBENCH_AGENT_HOME to a whole path, or name one "
+            "with --data-dir"
+        ) from None
     return Path(data_home) / "enginebench" / "agent"
 
 

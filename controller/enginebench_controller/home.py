@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
+from enginebench_controller.errors import InputError
+
 JOB_VARIABLE = "ENGINEBENCH_JOB"
 """Names the folder of the job that a command is; a command without it is none."""
 
@@ -87,9 +89,15 @@ class Home:
 
 
 def default_home() -> Home:
-    """The folder that `ENGINEBENCH_HOME` names, or the user's data folder."""
+    """The folder that `ENGINEBENCH_HOME` names, or the user's data folder.
+
+    Raises `InputError` where it is in a home that is not known.
+    """
     named = os.environ.get(HOME_VARIABLE)
-    return Home(Path(named).expanduser() if named else platformdirs.user_data_path("enginebench"))
+    try:
+        return Home(Path(named).expanduser() if named else platformdirs.user_data_path("enginebench"))
+    except RuntimeError:  # what both say of an account that this machine does not know
+        raise InputError(f"the home folder of this account is not known: set {HOME_VARIABLE} to a whole path") from None
 
 
 def home_to_change() -> Home:

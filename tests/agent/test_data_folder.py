@@ -1,10 +1,14 @@
 """The data folder: which it is, and on what it lies, which the kernel tells in bytes."""
 
+import pwd
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from enginebench_agent.cli import parser
 from enginebench_agent.data_folder import _file_system, default_root
+from enginebench_agent.errors import SetupError
 
 TABLE = (
     b"/dev/sda1 / ext4 rw,relatime 0 0\n"
@@ -44,3 +48,29 @@ def test_a_home_may_be_one_that_no_shell_expanded(tmp_path: Path, monkeypatch: p
     assert default_root() == tmp_path / "bench" / "agent"
     monkeypatch.setenv("ENGINEBENCH_AGENT_HOME", "~/own")
     assert default_root() == tmp_path / "own"
+
+
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process's account is one of a container's, say: no HOME, and in no list of accounts."""
+
+    def unknown(uid: int) -> NoReturn:
+        raise KeyError(uid)
+
+    for variable in ("HOME", "XDG_DATA_HOME", "ENGINEBENCH_HOME", "ENGINEBENCH_AGENT_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+
+
+@pytest.mark.usefixtures("homeless")
+def test_what_needs_no_folder_is_done_without_a_home(tmp_path: Path) -> None:
+    assert parser().parse_args(["health"]).address
+    listing = parser().parse_args(["environment", "list", "--json", "--data-dir", str(tmp_path)])
+    listing.run(listing)
+
+
+@pytest.mark.usefixtures("homeless")
+def test_without_a_home_it_is_said_which_folder_to_name() -> None:
+    listing = parser().parse_args(["environment", "list"])
+    with pytest.raises(SetupError, match=r"set ENGINEBENCH_AGENT_HOME .* --data-dir"):
+        listing.run(listing)
