@@ -292,7 +292,10 @@ def _add_tune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 def _folder(text: str) -> Path:
     """Where it lies whoever asks: interpreters of environments are started in folders of their own."""
-    return Path(text).absolute()
+    try:
+        return Path(text).expanduser().absolute()  # no shell expands the ~ of --data-dir=~/DIR
+    except RuntimeError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
 
 
 def _add_shared(parser: argparse.ArgumentParser, run: object) -> None:

@@ -111,4 +111,8 @@ def home_to_change() -> Home:
 
 def home_to_read(stores: Sequence[str] = ()) -> Home:
     """The same folder, with the results of these stores, or of those that `ENGINEBENCH_STORE` names."""
-    return Home(default_home().path, tuple(stores) or tuple(shlex.split(os.environ.get(STORE_VARIABLE, ""))))
+    named = os.environ.get(STORE_VARIABLE, "")
+    try:
+        return Home(default_home().path, tuple(stores) or tuple(shlex.split(named)))
+    except ValueError as error:
+        raise InputError(f"{STORE_VARIABLE} is {named!r}, which no shell could read either ({error}): quote it") from None

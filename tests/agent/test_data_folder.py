@@ -48,6 +48,7 @@ def test_a_home_may_be_one_that_no_shell_expanded(tmp_path: Path, monkeypatch: p
     assert default_root() == tmp_path / "bench" / "agent"
     monkeypatch.setenv("ENGINEBENCH_AGENT_HOME", "~/own")
     assert default_root() == tmp_path / "own"
+    assert parser().parse_args(["environment", "list", "--data-dir=~/given"]).data_dir == tmp_path / "given"
 
 
 @pytest.fixture

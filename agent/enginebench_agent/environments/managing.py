@@ -237,6 +237,10 @@ def remove_environment(name: str, folder: DataFolder) -> None:
         raise SetupError(_why_it_stays(name, folder))
     # What the record says does not matter: one that cannot be read keeps agents from starting until it is gone.
     record = place / ENVIRONMENT_FILE
+    if place.is_symlink():  # somebody's own doing, and so is what it leads to
+        place.unlink()
+        tell(f"the link to the environment {name!r} is removed; what it leads to stays")
+        return
     was_finished = record.exists()
     record.unlink(missing_ok=True)  # first, so that the agent never sees half an environment
     shutil.rmtree(place)

@@ -224,6 +224,17 @@ def test_what_an_interrupted_add_has_left_can_be_removed(tmp_path: Path) -> None
     assert list(folder.environments.iterdir()) == []
 
 
+def test_of_an_environment_that_is_a_link_the_link_is_removed(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path / "data")
+    folder.prepare()
+    (shared := tmp_path / "shared").mkdir()
+    (shared / ENVIRONMENT_FILE).write_text("python = '/usr/bin/python3'")
+    (folder.environments / "linked").symlink_to(shared)
+    remove_environment("linked", folder)
+    assert list(folder.environments.iterdir()) == []
+    assert (shared / ENVIRONMENT_FILE).exists()
+
+
 @pytest.mark.parametrize("record", [b"", b"python = '/venv/bin/pyth", b"\xff"])
 def test_an_environment_whose_record_is_broken_can_be_removed(tmp_path: Path, record: bytes) -> None:
     folder = DataFolder(tmp_path)
