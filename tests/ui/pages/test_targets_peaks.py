@@ -46,6 +46,7 @@ def test_operations_are_bars_by_precision_with_intervals():
     assert bars(figure) == {("openvino 2026.4", "int8", "f32"): (200, 90), ("onnxruntime 1.31 (legacy)", "f32"): (10,)}
     assert list(figure.layout.xaxis.categoryarray) == ["f32", "int8"]
     assert figure.data[1].error_y.array == (1.0,)
+    assert all(bar.error_y.color not in (None, bar.marker.color) for bar in figure.data), "it lies upon the bar"
 
 
 def test_winograd_is_a_bar_of_its_own_only_where_it_is_faster():

@@ -9,7 +9,7 @@ from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Peak, PeakKind
 from enginebench_controller.records.target import best_peaks
 from enginebench_proto.agreed.words import DEFAULT_DEVICE, DEFAULT_ENVIRONMENT
-from enginebench_ui.shared.charts import margins
+from enginebench_ui.shared.charts import NOISE, margins
 from enginebench_ui.shared.text import Row, cells, instant
 
 HEIGHT_PX = 300
@@ -150,7 +150,8 @@ def _bars(own: Sequence[Peak], name: str, colour: str, *, is_winograd: bool) -> 
     return go.Bar(
         x=[peak.precision or "?" for peak in own],
         y=[peak.rate.median_per_s / _GIGA for peak in own if peak.rate],
-        error_y=_errors(own),
+        # In the bar's own colour the half of an interval that lies on the bar would not be seen.
+        error_y={**_errors(own), "color": NOISE},
         # Plotly reads a few HTML tags in every text; names from elsewhere must not speak it.
         name=html.escape(label),
         marker={
