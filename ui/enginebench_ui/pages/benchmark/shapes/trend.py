@@ -198,11 +198,14 @@ def _reach(high: float | None, low: float | None) -> float | None:
 
 
 def _versions(track: Track) -> list[str]:
-    """The version where it is another one than before; of very many changes none, they would cover one another."""
+    """The version where it is another one than before; of very many changes none, they would cover one another.
+
+    Not the first one: engines measured side by side begin at one place, where their names would cover one another.
+    """
     named, last = [], None
     for point in track.points:
         version = point.engine.version
-        is_new = version is not None and version != last
+        is_new = None not in (version, last) and version != last
         named.append(html.escape(version or "") if is_new else "")
         last = version or last
     return named if len(list(filter(None, named))) <= _MOST_VERSIONS_NAMED else [""] * len(named)
