@@ -26,8 +26,9 @@ def answered(columns, *rows):
     return QueryResult(tuple(QueryColumn(*column) for column in columns.items()), rows, duration_s=0.0123)
 
 
+COLUMNS = {"model": "VARCHAR", "engine": "VARCHAR", "ms": "DOUBLE"}
 SPEEDS = answered(
-    {"model": "VARCHAR", "engine": "VARCHAR", "ms": "DOUBLE"},
+    COLUMNS,
     ("a", "openvino", 1.5),
     ("a", "torch", 3.0),
     ("b", "openvino", None),
@@ -117,6 +118,13 @@ def test_a_series_is_drawn_for_each_colour_and_rows_without_a_number_are_told():
     ]
     assert len({trace.marker.color for trace in figure.data}) == 2
     assert remarks(frame, axes) == ("1 rows without a value on an axis are not drawn.",)
+
+
+def test_texts_lie_along_in_the_order_of_the_rows_whatever_their_colours():
+    ordered = answer_frame(answered(COLUMNS, ("a", "torch", 1.0), ("b", "openvino", 2.0), ("c", "torch", 3.0)))
+    figure = answer_figure(ordered, Axes(ChartKind.BARS, "model", "ms", "engine"), EngineLooks())
+    assert [list(trace.x) for trace in figure.data] == [["a", "c"], ["b"]], "Plotly would place them a, c, b"
+    assert list(figure.layout.xaxis.categoryarray) == ["a", "b", "c"]
 
 
 def test_names_that_differ_are_places_that_do_however_alike_they_begin():

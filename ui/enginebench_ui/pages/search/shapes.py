@@ -141,6 +141,8 @@ def answer_figure(frame: pd.DataFrame, axes: Axes, engines: EngineLooks) -> go.F
     for name, colour, series in _coloured(rows, axes.colour, engines):
         figure.add_trace(_trace(series, axes, name, colour, labels))
     figure.update_xaxes(title=_label(axes.x), type=_axis(frame[axes.x]), automargin=True)
+    if _axis(frame[axes.x]) == "category":  # as Plotly would list all places of the first colour before the others'
+        figure.update_xaxes(categoryorder="array", categoryarray=list(labels.values()))
     figure.update_yaxes(title=_label(axes.y), rangemode="tozero" if axes.kind is ChartKind.BARS else "normal")
     legend = {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "title": _label(axes.colour or "")}
     margin = margins(40)
