@@ -133,7 +133,19 @@ def test_layers_of_another_configuration_or_direction_are_doubted():
     told = layers_doubt(alike, 0.8, (100, 138))
     assert told is not None
     assert "as measured B takes 0.8 × as long as A, by these layers 1.38 ×" in told
+    told = layers_doubt(alike, 0.967, (3795, 8449))
+    assert told is not None, "a verdict near 1 is not explained by layers that take twice as long"
+    assert "0.967 × as long as A, by these layers 2.23 ×" in told
+    assert layers_doubt(alike, 1.1, (100, 220)) is not None
     unlike = [alike[0], source(replace(WANTED, letter="B"), [entry("b", batch=1)])]
     told = layers_doubt(unlike, 0.8, (100, 70))
     assert told is not None
     assert told.startswith("These layers may not explain the verdict: B's point has batch 4, its layers are of batch 1")
+
+
+def test_layers_of_a_disturbed_pass_are_doubted():
+    alike = [source(replace(WANTED, letter=letter), [entry("a")]) for letter in "AB"]
+    assert layers_doubt(alike, 0.8, (100, 70), (0.1, None)) is None
+    told = layers_doubt(alike, 0.8, (100, 70), (0.1, 0.6))
+    assert told is not None
+    assert told.startswith("These layers may not explain the verdict: in B's profile the middle half")

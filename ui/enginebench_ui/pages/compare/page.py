@@ -6,6 +6,7 @@ from functools import partial
 import streamlit as st
 
 from enginebench_controller.records import Measurement
+from enginebench_controller.stats.layers import unevenness
 from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.verdicts.layers.advisor import INT8_UNUSED
 from enginebench_ui.pages import NEW_BENCHMARK, NEW_PROFILE, PROFILE, PROJECTS
@@ -82,7 +83,8 @@ def doubt_about(found: Sequence[LayerSource], points: Sequence[Measurement], lay
     """Return why the layers may not explain the verdict; None where they may. Calls no page."""
     compared = stored.compared(*points) if len(points) == len(LETTERS) else None
     ratio = (compared.comparison.ratio or median_ratio(*points)) if compared else None
-    return layers_doubt(found, ratio, layers.pair.coverage.total_ns)
+    pair = layers.pair
+    return layers_doubt(found, ratio, pair.coverage.total_ns, (unevenness(pair.first), unevenness(pair.second)))
 
 
 def sources(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> list[LayerSource]:

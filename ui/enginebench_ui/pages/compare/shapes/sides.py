@@ -15,11 +15,16 @@ from enginebench_controller.records.configuration import cores_in_words, place_o
 from enginebench_controller.records.run import in_environment
 from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_controller.verdicts.layers.advice import DEFAULT
+from enginebench_controller.verdicts.layers.advisor import uneven_words
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_device_key, project_key
 from enginebench_ui.shared.text import count_of, instant, number
 
 NOTABLE = 0.05
 """By so much two ratios are at least on different sides of 1 before that is worth a word."""
+
+FAR_APART = 1.5
+"""A ratio that is more than so many times another one does not explain it, even where both are on one side of 1."""
 
 
 @dataclass(frozen=True)
@@ -167,22 +172,33 @@ def source_sentence(found: LayerSource) -> str:
     return f"{said}. The point has {unlike}." if unlike else f"{said}."
 
 
-def layers_doubt(found: Sequence[LayerSource], ratio: float | None, total_ns: tuple[int, int]) -> str | None:
-    """Say that the layers may not explain the verdict: those of another configuration, or slower where it is faster.
+def layers_doubt(
+    found: Sequence[LayerSource],
+    ratio: float | None,
+    total_ns: tuple[int, int],
+    unevenness: Sequence[float | None] = (None, None),
+) -> str | None:
+    """Say why layers may not explain the verdict: another configuration, a disturbed pass, times that contradict it.
 
-    `ratio` is the verdict's, or that of the medians; `total_ns` what the layers of A and B add up to. None where there
-    is nothing to say.
+    `ratio` is the verdict's, or that of the medians; `total_ns` what the layers of A and B add up to; `unevenness` how
+    far apart the inferences of their passes lie, as `stats.layers` tells. None where there is nothing to say.
     """
+    uneven = [
+        f"in {one.wanted.letter}'s profile {uneven_words(share)}"
+        for one, share in zip(found, unevenness, strict=True)
+        if share is not None and share > DEFAULT.uneven
+    ]
     unlike = [
         f"{one.wanted.letter}'s point has {said}, its layers are of {entry_text(one.taken)}"
         for one in found
         if one.taken is not None and (said := _unlike(one.taken, one.wanted.point))
     ]
+    reasons = unlike + uneven
     of_layers = total_ns[1] / total_ns[0] if all(total_ns) else None
-    if ratio is not None and of_layers is not None and _is_opposite(ratio, of_layers):
+    if ratio is not None and of_layers is not None and _contradict(ratio, of_layers):
         said = f"as measured B takes {ratio:.3g} × as long as A, by these layers {of_layers:.3g} ×"
-        return f"These layers do not explain the verdict: {'; '.join([said, *unlike])}."
-    return f"These layers may not explain the verdict: {'; '.join(unlike)}." if unlike else None
+        return f"These layers do not explain the verdict: {'; '.join([said, *reasons])}."
+    return f"These layers may not explain the verdict: {'; '.join(reasons)}." if reasons else None
 
 
 def median_ratio(first: Measurement, second: Measurement) -> float | None:
@@ -192,8 +208,9 @@ def median_ratio(first: Measurement, second: Measurement) -> float | None:
     return second.latency.median_ns / first.latency.median_ns
 
 
-def _is_opposite(ratio: float, other: float) -> bool:
-    return (ratio - 1) * (other - 1) < 0 and min(abs(ratio - 1), abs(other - 1)) > NOTABLE
+def _contradict(ratio: float, other: float) -> bool:
+    is_opposite = (ratio - 1) * (other - 1) < 0 and min(abs(ratio - 1), abs(other - 1)) > NOTABLE
+    return is_opposite or max(other / ratio, ratio / other) > FAR_APART
 
 
 def entry_text(one: ProfileEntry) -> str:
