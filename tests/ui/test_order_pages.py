@@ -107,6 +107,21 @@ def test_a_value_that_is_none_is_told(asked, model):
     assert "nonsense" in texts(app.error)[0]
 
 
+def test_a_name_outlives_a_mistake_elsewhere_in_the_form(asked, model):
+    app = opened(NEW_BENCHMARK, model=model.digest)
+    app.text_input(key="name").set_value("Mine").run()
+    app.text_input(key="shape").set_value("nonsense").run()
+    assert texts(app.error)
+    app.text_input(key="shape").set_value("").run()
+    assert app.text_input(key="name").value == "Mine"
+
+
+@pytest.mark.parametrize("page", [NEW_BENCHMARK, NEW_PROFILE])
+def test_a_name_stands_in_the_address_so_that_a_reload_keeps_it(asked, model, page):
+    assert opened(page, model=model.digest, name="Mine").text_input(key="name").value == "Mine"
+    assert opened(page, name="Mine").text_input(key="name").value == "Mine"
+
+
 def test_a_benchmark_is_started_as_a_job_and_its_page_shows_the_results(asked, model):
     query = {
         "model": "tiny",

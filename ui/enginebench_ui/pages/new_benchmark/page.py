@@ -258,8 +258,20 @@ def show() -> None:
         fields = _choose_configurations(places)
     with right, st.container(border=True, key="order"):
         st.subheader("What this comes to", anchor=False)
-        if fields is not None:
-            _show_order(fields | {"models": models}, labels, places, other)
+        name = _choose_name(labels, places)
+        if not models:
+            st.info("Choose a model version, and the cells to measure appear here.", icon=":material/arrow_back:")
+        elif fields is not None:
+            _show_order(fields | {"models": models, "name": name}, places, other)
+
+
+def _choose_name(labels: Labels, places: Places) -> str:
+    """Drawn whatever else is amiss: Streamlit forgets what was typed into a field that a run leaves out."""
+    models = [label_name(labels[key]) for key in st.query_params.get("model", "").split(",") if key in labels]
+    usual = default_name(models, places.engines)
+    placeholder = usual or "that of the model"
+    name = st.text_input("Name", placeholder=placeholder, max_chars=200, key="name", bind="query-params")
+    return name.strip() or usual
 
 
 def _choose_configurations(places: Places) -> Fields | None:
@@ -276,14 +288,9 @@ def _choose_configurations(places: Places) -> Fields | None:
         return None
 
 
-def _show_order(fields: Fields, labels: Labels, places: Places, other: str | None) -> None:
-    if not fields["models"]:
-        st.info("Choose a model version, and the cells to measure appear here.", icon=":material/arrow_back:")
-        return
-    names = [label_name(labels[key]) for key in st.query_params.get("model", "").split(",") if key in labels]
-    name = st.text_input("Name", placeholder=default_name(names, places.engines), max_chars=200, key="name")
+def _show_order(fields: Fields, places: Places, other: str | None) -> None:
     try:
-        plan = make_plan(fields | {"name": name.strip() or default_name(names, places.engines)}, "this form")
+        plan = make_plan(fields, "this form")
     except EnginebenchError as error:
         show_refusals(str(error).splitlines())
         return

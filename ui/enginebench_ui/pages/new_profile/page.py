@@ -62,7 +62,12 @@ def show() -> None:
 def _choose(model: str | None, model_name: str, places: Places) -> ProfileFields | None:
     usual = default_name([model_name], places.engines)
     name = st.text_input(
-        "Name", placeholder=usual or "that of the model", max_chars=200, key="name", help="Profiles are listed by name."
+        "Name",
+        placeholder=usual or "that of the model",
+        max_chars=200,
+        key="name",
+        bind="query-params",
+        help="Profiles are listed by name.",
     )
     most = most_cores(places.snapshots)
     batch, cores = st.columns(2)
