@@ -30,6 +30,6 @@ def test_a_range_names_its_unit_once_and_like_ends_once(shortest, longest, words
 
 
 def test_what_is_left_is_about_right_or_unknown():
-    assert left_words(130.0) == "about 2 min left"
+    assert left_words(130.0) == "about 2 min left (estimated)"
     assert left_words(0.0) == "nearly done, or longer than estimated"
     assert left_words(None) == ""

@@ -46,6 +46,7 @@ def test_a_running_job_says_where_it_is_cell_by_cell():
 
     assert (view.badge[0], view.is_active) == ("running", True)
     assert view.progress == "2 of 4 cells · about 30 s left (estimated)"
+    assert job_view(replace(RUNNING, seconds_left=0.0), NOW).progress.endswith("nearly done, or longer than estimated")
     assert view.doing == "net, batch 4: warm up"
     assert [text for text, _ in view.tallies] == ["1 ok", "1 failed", "1 running", "1 waiting"]
     assert "running for 30 s" in view.facts and "Benchmark" in view.facts

@@ -228,7 +228,7 @@ def _progress(job: Job) -> str:
     total = job.progress.total
     done = f"{job.progress.done} of {count_of(total, 'cell')}" if total else ""
     left = left_words(job.seconds_left) if not job.state.has_ended else ""
-    return " · ".join(filter(None, (done, f"{left} (estimated)" if left else "")))
+    return " · ".join(filter(None, (done, left)))
 
 
 def _doing(job: Job) -> str:

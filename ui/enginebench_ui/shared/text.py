@@ -202,7 +202,8 @@ def range_words(shortest_ns: int, longest_ns: int) -> str:
 
 
 def left_words(seconds: float | None) -> str:
-    """Say how long a job will go on: "about 3 min left"; "" where nobody can tell."""
+    """Say how long a job will go on: "about 3 min left (estimated)"; "" where nobody can tell."""
     if seconds is None:
         return ""
-    return f"about {duration_words(seconds)} left" if seconds >= 1 else "nearly done, or longer than estimated"
+    is_over = seconds < 1
+    return "nearly done, or longer than estimated" if is_over else f"about {duration_words(seconds)} left (estimated)"
