@@ -107,6 +107,25 @@ def test_a_value_that_is_none_is_told(asked, model):
     assert "nonsense" in texts(app.error)[0]
 
 
+@pytest.mark.parametrize("page", [NEW_BENCHMARK, NEW_PROFILE])
+def test_a_model_that_is_gone_is_told_until_another_is_chosen(asked, model, page):
+    app = opened(page, model="feedfeedfeed")
+    app.toggle(key="batches_on").set_value(True).run()
+    assert "There is no model version feedfeedfeed in the library; it is left out." in texts(app.warning)
+    assert any("Choose a model version" in text for text in texts(app.info))
+    assert texts(opened(page, model="tiny").warning) == []
+
+
+def test_a_benchmark_to_compare_with_that_is_gone_is_told(asked, model):
+    app = opened(NEW_BENCHMARK, model=model.digest, **{"with": "feedfeed"})
+    assert texts(app.warning) == ["There is no benchmark feedfeed in this store to compare with."]
+    app.run()
+    assert texts(app.warning) == ["There is no benchmark feedfeed in this store to compare with."]
+    asked.store.add_benchmark(invented.benchmark("b0000001", "before"))
+    for name in ("b0000001", "b00000"):
+        assert texts(opened(NEW_BENCHMARK, **{"with": name}).warning) == []
+
+
 def test_a_name_outlives_a_mistake_elsewhere_in_the_form(asked, model):
     app = opened(NEW_BENCHMARK, model=model.digest)
     app.text_input(key="name").set_value("Mine").run()

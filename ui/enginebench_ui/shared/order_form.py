@@ -127,11 +127,14 @@ def labels_of_models() -> Labels:
 
 
 def _understand_address(labels: Labels) -> None:
-    """Put keys in place of the names and whole digests that other pages and people write."""
+    """Put keys in place of the names and whole digests that other pages and people write; say which are none."""
     asked = st.query_params.get("model")
     if asked:
-        found = [key for text in asked.split(",") if (key := model_key(text, labels))]
-        st.query_params["model"] = ",".join(dict.fromkeys(found))
+        keys = {text: model_key(text, labels) for text in filter(None, asked.split(","))}
+        st.query_params["model"] = ",".join(dict.fromkeys(key or text for text, key in keys.items()))
+        if lost := [text for text, key in keys.items() if key is None]:
+            said = f"There is no model version {inert(', '.join(lost))} in the library; it is left out."
+            st.warning(said, icon=":material/link_off:")
 
 
 def _upload(*, several: bool) -> None:

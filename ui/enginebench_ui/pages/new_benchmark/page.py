@@ -210,10 +210,16 @@ def choose_other() -> str | None:
 
 
 def _offered() -> list[Benchmark]:
+    """The newest, and the one that the address names; says where there is none such."""
     found = list(kept.newest_benchmarks(_MOST))
     asked = st.query_params.get("with", _NOTHING)
     if asked not in (_NOTHING, *(one.id for one in found)):
-        found += [one for one in [kept.benchmark_or_none(asked)] if one]
+        if one := kept.benchmark_or_none(asked):
+            found.append(one)
+            st.query_params["with"] = one.id  # where the start of it was asked for
+        else:
+            said = f"There is no benchmark {inert(asked)} in this store to compare with."
+            st.warning(said, icon=":material/link_off:")
     return found
 
 
