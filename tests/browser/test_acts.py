@@ -71,6 +71,11 @@ def test_a_benchmark_is_ordered_watched_and_looked_at(page, home, pages):
     press(page, "Run", exact=True)
 
     expect(page.get_by_role("heading", name="From the page")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("textbox", name="Name")).to_have_value("From the page")
+    expect(page).to_have_url(re.compile(r"/new-benchmark\?.*engine=onnxruntime"))
+    settled(page).go_forward()
+    expect(page.get_by_role("heading", name="From the page")).to_be_visible()
     ended(page)
     assert len(rows(grid(page))) == 2
     page.get_by_role("link", name="Show the results").click()

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from browser.drawn import go, grid, rows, settled
+from browser.drawn import go, grid, rows, settled, tick
 from browser.real_runs import GRID
 from browser.screens import screens
 from enginebench_controller.home import Home
@@ -81,6 +81,26 @@ def test_b_leads_back_and_a_question_mark_lists_the_keys(page, real_pages):
     expect(page.get_by_text("the next cell or layer")).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_text("the next cell or layer")).to_be_hidden()
+
+
+def test_the_way_back_from_a_row_that_was_selected_leads_to_the_list_as_it_was_filtered(page, real_pages):
+    go(page, real_pages, "profiles")
+    search = page.get_by_role("textbox", name="Search")
+    search.fill("onnx")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/profiles\?q=onnx$"))
+    settled(page)
+    tick(page, grid(page), 0)
+    expect(page).to_have_url(re.compile(r"/profile\?id="))
+    opened = page.url
+
+    strike(page, "b")
+    expect(page.get_by_role("heading", name="Performance profiles")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/profiles\?q=onnx$"))
+    expect(search).to_have_value("onnx")
+    settled(page).go_forward()
+    expect(page).to_have_url(opened)
+    settled(page)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 Streamlit's own page does not know it: opened at …/projects it first asks …/projects/_stcore/health, is refused, says so
 on the console, and only then asks at the root. Where pages are served elsewhere than at their own root, its makers
 write the address into the HTML; so does this, and whose messages it may heed, for it then connects at once instead of
-asking twice whether somebody is there. The keys and the style of all pages stand beside it: as parts of a page they
-would be asked for, and drawn, with each.
+asking twice whether somebody is there. The keys and the style of all pages stand beside it, and the way back: as parts
+of a page they would be asked for, and drawn, with each.
 """
 
 from pathlib import Path
@@ -24,8 +24,8 @@ _ADDRESS = """window.__streamlit = {
   BACKEND_BASE_URL: location.origin, MAIN_PAGE_BASE_URL: location.origin,
   HOST_CONFIG: {allowedOrigins: [location.origin], useExternalAuthToken: false},
 };"""
-_KEYS = Path(__file__).with_name("keys.js").read_text(encoding="utf-8")
-_SCRIPT = f"<script>{_ADDRESS}\n{_KEYS}</script>".encode()
+_SCRIPTS = [Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("browsing.js", "keys.js")]
+_SCRIPT = "\n".join([f"<script>{_ADDRESS}", *_SCRIPTS, "</script>"]).encode()
 # Behind the head, where Streamlit puts its own: of rules that say the same as exactly, the last one holds.
 _STYLE = f"<style>{Path(__file__).with_name('app.css').read_text(encoding='utf-8')}</style>".encode()
 
