@@ -1,4 +1,4 @@
-"""Without a mouse, and in one click: keys that search, step, lead back and are listed; reports that are saved."""
+"""Without a mouse, and in one click: keys that search, step, lead back and are listed; what is copied and saved."""
 
 import re
 
@@ -101,6 +101,21 @@ def test_the_way_back_from_a_row_that_was_selected_leads_to_the_list_as_it_was_f
     settled(page).go_forward()
     expect(page).to_have_url(opened)
     settled(page)
+
+
+def test_what_is_copied_from_a_page_can_be_searched_for(page, real_pages, views):
+    go(page, real_pages, views["benchmark-baseline"])
+    identity = re.search(r"id=(\w+)", page.url)[1]
+    facts = page.locator("[data-testid=stCaptionContainer]", has_text=identity).first
+    assert "\u2060" in facts.text_content(), "an instant has a colon"
+    facts.evaluate("each => getSelection().selectAllChildren(each)")
+    page.keyboard.press("Control+c")
+
+    page.keyboard.press("/")
+    search = page.get_by_role("textbox", name="Search")
+    expect(search).to_be_focused()
+    page.keyboard.press("Control+v")
+    expect(search).to_have_value(re.compile(rf"^{identity} · \d{{4}}-\d\d-\d\d \d\d:\d\d$"))
 
 
 @pytest.mark.parametrize(
