@@ -115,4 +115,4 @@ def home_to_read(stores: Sequence[str] = ()) -> Home:
     try:
         return Home(default_home().path, tuple(stores) or tuple(shlex.split(named)))
     except ValueError as error:
-        raise InputError(f"{STORE_VARIABLE} is {named!r}, which no shell could read either ({error}): quote it") from None
+        raise InputError(f"{STORE_VARIABLE} is {named!r}, which no shell could read ({error}): quote it") from None

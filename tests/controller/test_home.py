@@ -26,5 +26,5 @@ def test_where_the_account_has_no_home_it_is_said_what_to_set(named: str, monkey
 
 def test_stores_whose_quotes_do_not_end_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENGINEBENCH_STORE", "/lake 'of the lab")
-    with pytest.raises(InputError, match="ENGINEBENCH_STORE is .*No closing quotation.*quote it"):
+    with pytest.raises(InputError, match=r"ENGINEBENCH_STORE is .*No closing quotation.*quote it"):
         home_to_read()

@@ -39,8 +39,8 @@ _OVERLOADED = log(2)
 class Figures:
     """What one process showed; `limited_ns` is the percentile that is limited, None where none is.
 
-    `overloaded` where it did not keep up with the requests that arrived, and `enough` unless it had fewer inferences than
-    the percentile needs.
+    `overloaded` where it did not keep up with the requests that arrived, and `enough` unless it had fewer inferences
+    than the percentile needs.
     """
 
     throughput_items_per_s: float
