@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -200,7 +200,7 @@ def _held(node: onnx.NodeProto, path: Path) -> Iterator[Weight | None]:
             case "value":
                 yield dense_weight(name, attribute.t, path)
             case "sparse_value":
-                yield sparse_weight(attribute.sparse_tensor, path)
+                yield replace(sparse_weight(attribute.sparse_tensor, path), name=name)
             case "value_float" | "value_int" | "value_floats" | "value_ints":
                 is_float = "float" in attribute.name
                 held = onnx.helper.get_attribute_value(attribute)

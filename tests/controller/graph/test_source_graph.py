@@ -210,6 +210,20 @@ def test_a_sparse_weight_has_the_sizes_of_the_dense_one(tmp_path: Path) -> None:
     assert (cost.macs, cost.parameters, cost.nonzero_parameters, cost.weight_bytes) == (24, 12, 2, 3 * 4 + 3 * 8)
 
 
+def test_two_sparse_constants_are_two_weights(tmp_path: Path) -> None:
+    values = helper.make_tensor("", TensorProto.FLOAT, [2], [1.0, 2.0])
+    places = helper.make_tensor("", TensorProto.INT64, [2], [0, 5])
+    sparse = helper.make_sparse_tensor(values, places, [4, 4])
+    nodes = [
+        *(helper.make_node("Constant", [], [name], sparse_value=sparse) for name in ("v", "w")),
+        helper.make_node("MatMul", ["x", "v"], ["h"]),
+        helper.make_node("MatMul", ["h", "w"], ["y"]),
+    ]
+    graph = read(make_model(nodes, [("x", [1, 4])], [("y", [1, 4])]), tmp_path)
+    cost = model_cost(graph, node_costs(graph))
+    assert (cost.parameters, cost.nonzero_parameters, cost.weight_bytes) == (32, 4, 2 * (2 * 4 + 2 * 8))
+
+
 def test_an_embedding_reads_its_rows_and_not_its_table(tmp_path: Path) -> None:
     nodes = [helper.make_node("Gather", ["table", "ids"], ["y"])]
     model = make_model(
