@@ -7,7 +7,7 @@ of control flow and of the model's own functions are graphs of their own within 
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx
@@ -134,12 +134,16 @@ def _bind(model: onnx.ModelProto, path: Path, shapes: GivenShapes, batch: int | 
 
 @dataclass(frozen=True)
 class _Outer:
-    """What a body sees of the graphs around it: weights, what is made of them, known values, and sizes by name."""
+    """What a body sees of the graphs around it: weights, what is made of them, known values, and sizes by name.
+
+    `scope` is the body's own, by which its weights are told from others of the same name.
+    """
 
     weights: Mapping[str, Weight] = field(default_factory=dict)
     stored_as: Mapping[str, str] = field(default_factory=dict)
     values: Values = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    scope: tuple[str, ...] = ()
 
 
 class _Reader:
@@ -154,7 +158,8 @@ class _Reader:
         self._sizes = {**outer.sizes, **named_sizes(model.graph, shapes)}
         self._tensors, self._values = infer_tensors(bound_copy(model, shapes, self._sizes), self._sizes, outer.values)
         self._functions = {(function.domain, function.name) for function in model.functions}
-        self._weights = {**outer.weights, **_initializers(model.graph, path)}
+        self._scope = outer.scope
+        self._weights = {**outer.weights, **self._own(_initializers(model.graph, path))}
         self._stored_as = dict(outer.stored_as)
 
     def graph(self, batch: int, assumptions: tuple[str, ...] = ()) -> SourceGraph:
@@ -195,7 +200,7 @@ class _Reader:
             output_shapes=tuple(self._tensors.get(name, _UNKNOWN).shape for name in node.output),
             attributes=dict(_attributes(node)),
             folded=folded,
-            bodies={} if folded else dict(self._bodies(node, batch)),
+            bodies={} if folded else dict(self._bodies(label, node, batch)),
         )
 
     def _is_constant(self, name: str) -> bool:
@@ -207,8 +212,10 @@ class _Reader:
             source = node.input[0]
             self._stored_as[node.output[0]] = self._stored_as.get(source, source)
             return
-        for name in filter(None, node.output):
-            self._weights[name] = self._made(node, name)
+        self._weights |= self._own({name: self._made(node, name) for name in filter(None, node.output)})
+
+    def _own(self, weights: Mapping[str, Weight]) -> dict[str, Weight]:
+        return {name: replace(weight, scope=self._scope) for name, weight in weights.items()}
 
     def _made(self, node: onnx.NodeProto, name: str) -> Weight:
         tensor = self._tensors.get(name, _UNKNOWN)
@@ -218,17 +225,20 @@ class _Reader:
             return filled_weight(name, tensor, next((one.t for one in node.attribute if one.name == "value"), None))
         return Weight(name, tensor, tensor.size_bytes)
 
-    def _bodies(self, node: onnx.NodeProto, batch: int) -> Iterator[tuple[str, SourceGraph]]:
+    def _bodies(self, label: str, node: onnx.NodeProto, batch: int) -> Iterator[tuple[str, SourceGraph]]:
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 body = subgraph_model(self._model, node, attribute.g, self._tensors)
-                yield attribute.name, self._read_body(body, known_around(node, self._values), batch)
+                scope = (*self._scope, label, attribute.name)
+                yield attribute.name, self._read_body(body, known_around(node, self._values), scope, batch)
         if (node.domain, node.op_type) in self._functions:
             given = {name: self._values[name] for name in node.input if name in self._values}
-            yield "function", self._read_body(function_model(self._model, node, self._tensors), given, batch)
+            body = function_model(self._model, node, self._tensors)
+            # However often it is called, a function has its weights once.
+            yield "function", self._read_body(body, given, (node.domain, node.op_type), batch)
 
-    def _read_body(self, body: onnx.ModelProto, given: Values, batch: int) -> SourceGraph:
-        outer = _Outer(self._weights, self._stored_as, given, self._sizes)
+    def _read_body(self, body: onnx.ModelProto, given: Values, scope: tuple[str, ...], batch: int) -> SourceGraph:
+        outer = _Outer(self._weights, self._stored_as, given, self._sizes, scope)
         return _Reader(self._path, body, {}, outer).graph(batch)
 
 

@@ -151,6 +151,7 @@ class Weight:
 
     `stored_bytes` is its size in the file; sparse ones store values and their places. `content` is None where there is
     nothing to look at: then `nonzero_known` tells the number of elements that are not zero, None if nobody knows it.
+    `scope` is the body or the function that holds it: others may have a weight of the same name.
     """
 
     name: str
@@ -158,6 +159,7 @@ class Weight:
     stored_bytes: int | None = None
     content: Content | None = None
     nonzero_known: int | None = None
+    scope: tuple[str, ...] = ()
 
     @cached_property
     def nonzero(self) -> int | None:

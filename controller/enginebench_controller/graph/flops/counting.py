@@ -19,7 +19,13 @@ from enginebench_controller.graph.flops.counters import (
     WITHOUT_PRODUCTS,
     key_of,
 )
-from enginebench_controller.graph.flops.parameters import is_packed, parameters, reads_packed_weights, weights
+from enginebench_controller.graph.flops.parameters import (
+    distinct,
+    is_packed,
+    parameters,
+    reads_packed_weights,
+    weights,
+)
 from enginebench_controller.graph.flops.work import ModelCost, NodeCost, UnknownWorkError, Work, total
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode
 from enginebench_controller.records.profile import CountMethod
@@ -155,8 +161,8 @@ def model_cost(graph: SourceGraph, costs: Sequence[NodeCost]) -> ModelCost:
     unknown = [(operator(node), cost) for node, cost in zip(graph.nodes, costs, strict=True) if cost.flops is None]
     known = [cost.flops for cost in costs if cost.flops is not None]
     macs = total(cost.macs for cost in costs)
-    learnt = {one.name: one for node in graph.nodes for one in parameters(graph, node)}.values()
-    read = {one.name: one for node in graph.nodes for one in weights(graph, node)}.values()
+    learnt = distinct(one for node in graph.nodes for one in parameters(graph, node))
+    read = distinct(one for node in graph.nodes for one in weights(graph, node))
     packed = reads_packed_weights(graph)
     return ModelCost(
         macs=macs,

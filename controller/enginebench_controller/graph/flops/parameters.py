@@ -18,16 +18,17 @@ _NO_PARAMETERS = frozenset({"int64", "uint64", "bool", "string", None})
 
 def weights(graph: SourceGraph, node: SourceNode) -> tuple[Weight, ...]:
     """The weights that a node and its bodies read while the model runs, each once."""
-    return tuple({weight.name: weight for weight, _ in _read(graph, node)}.values())
+    return distinct(weight for weight, _ in _read(graph, node))
 
 
 def parameters(graph: SourceGraph, node: SourceNode) -> tuple[Weight, ...]:
     """Those of its weights that are learnt: no shapes, indices, scales, zero points or limits."""
-    return _distinct(weight for weight, is_parameter in _read(graph, node) if is_parameter)
+    return distinct(weight for weight, is_parameter in _read(graph, node) if is_parameter)
 
 
-def _distinct(found: Iterable[Weight]) -> tuple[Weight, ...]:
-    return tuple({weight.name: weight for weight in found}.values())
+def distinct(found: Iterable[Weight]) -> tuple[Weight, ...]:
+    """Each of them once, by its name where it is held."""
+    return tuple({(weight.scope, weight.name): weight for weight in found}.values())
 
 
 def _read(graph: SourceGraph, node: SourceNode) -> Iterator[tuple[Weight, bool]]:
@@ -70,11 +71,11 @@ def count_weights(path: Path, model_format: str) -> WeightCount | None:
         return None
 
 
-def _distinct_parameters(graph: SourceGraph) -> list[Weight]:
-    return list({weight.name: weight for node in graph.nodes for weight in parameters(graph, node)}.values())
+def _distinct_parameters(graph: SourceGraph) -> tuple[Weight, ...]:
+    return distinct(weight for node in graph.nodes for weight in parameters(graph, node))
 
 
-def _counted(weights: list[Weight]) -> WeightCount | None:
+def _counted(weights: Iterable[Weight]) -> WeightCount | None:
     types: Counter[str] = Counter()
     nonzero = 0
     for weight in weights:

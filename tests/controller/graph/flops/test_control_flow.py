@@ -224,6 +224,44 @@ def test_a_function_of_the_model_costs_what_its_nodes_cost(tmp_path: Path) -> No
     assert [(cost.macs, cost.flops, cost.parameters) for cost in costs] == [(48, 96 + 12, 16), (0, 12, 0)]
 
 
+def own_function(name: str) -> onnx.FunctionProto:
+    held = helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(WEIGHT))
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_function(
+        "own", name, ["a"], ["b"], [held, helper.make_node("MatMul", ["a", "w"], ["b"])], opsets
+    )
+
+
+@pytest.mark.parametrize(("called", "parameters"), [(("F", "G", "H"), 48), (("F", "F", "F"), 16)])
+def test_functions_have_weights_of_their_own_each_once(
+    tmp_path: Path, called: tuple[str, ...], parameters: int
+) -> None:
+    calls = [helper.make_node(name, [f"x{i}"], [f"x{i + 1}"], domain="own") for i, name in enumerate(called)]
+    model = make_model(calls, [("x0", [2, 4])], [("x3", [2, 4])], opset=17)
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    model.functions.extend(map(own_function, dict.fromkeys(called)))
+    graph = read(model, tmp_path)
+    cost = model_cost(graph, node_costs(graph))
+    assert (cost.parameters, cost.nonzero_parameters, cost.weight_bytes) == (parameters, parameters, 4 * parameters)
+
+
+def test_branches_have_weights_of_their_own_and_share_those_around_them(tmp_path: Path) -> None:
+    """Each branch has a weight called w, and both read v, as a node beside them does."""
+
+    def with_weight() -> onnx.GraphProto:
+        made = branch(helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "v"], ["b"]))
+        made.initializer.append(numpy_helper.from_array(WEIGHT, "w"))
+        return made
+
+    choice = helper.make_node("If", ["c"], ["a"], then_branch=with_weight(), else_branch=with_weight())
+    nodes = [choice, helper.make_node("MatMul", ["a", "v"], ["y"])]
+    graph = read(make_model(nodes, [("x", [2, 4]), ("c", [], BOOL)], [("y", [2, 4])], {"v": WEIGHT}), tmp_path)
+    costs = node_costs(graph)
+    cost = model_cost(graph, costs)
+    assert [one.parameters for one in costs] == [48, 16]
+    assert (cost.parameters, cost.nonzero_parameters, cost.weight_bytes) == (48, 48, 192)
+
+
 def test_a_loop_whose_count_has_to_be_worked_out(tmp_path: Path) -> None:
     """The trip count is a size of the input, halved: Shape → Gather → Div, as exporters write it."""
     model = loop(None)
