@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from onnx.reference import ReferenceEvaluator
 
 from enginebench_plugins import spec
 from enginebench_plugins.engines.torch.dtypes import from_array, to_array
@@ -159,6 +160,20 @@ def test_an_operator_nobody_knows_is_refused_by_its_name() -> None:
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("elsewhere", 3)])
     with pytest.raises(NotImplementedError, match=r"elsewhere\.Frobnicate \(opset 3\)"):
         convert_graph(model, [spec.TensorSpec("x", "float32", (1,))])
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_aligned_corners_are_those_of_the_scaled_length_which_need_not_be_whole(mode: str) -> None:
+    node = onnx.helper.make_node(
+        "Resize", ["x", "", "by"], ["y"], mode=mode, coordinate_transformation_mode="align_corners"
+    )
+    value = onnx.helper.make_tensor_value_info
+    scales = onnx.numpy_helper.from_array(np.array([1, 1, 0.6, 1.5], "f"), "by")
+    graph = onnx.helper.make_graph([node], "g", [value("x", 1, [1, 1, 4, 5])], [value("y", 1, None)], [scales])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    x = np.arange(20, dtype="f").reshape(1, 1, 4, 5) ** 2
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    np.testing.assert_allclose(_run(model, [x])[0], expected, rtol=1e-5, atol=1e-4)
 
 
 def _moved(node: onnx.NodeProto, *inputs: str) -> Any:

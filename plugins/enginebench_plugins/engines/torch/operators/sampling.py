@@ -90,13 +90,14 @@ class _Resizing:
         if mode is None:
             return None
         sizes = [changed.get(axis, (x.shape[axis], 1.0)) for axis in range(2, x.ndim)]
-        aligned = self._places == "align_corners"
+        # ONNX reckons with the length of the scale, such as 2.4, also where corners are aligned; PyTorch with the whole
+        # one, as ONNX Runtime does against the tests of ONNX (1.31).
         whole = all(
             abs(before * factor - size) < 1e-4 for (size, factor), before in zip(sizes, x.shape[2:], strict=True)
         )
-        if not whole and not aligned:
+        if not whole:
             return None
-        corners = {} if mode == "nearest" else {"align_corners": aligned}
+        corners = {} if mode == "nearest" else {"align_corners": self._places == "align_corners"}
         return functional.interpolate(x, [size for size, _ in sizes], mode=mode, **corners)
 
     def _torch_mode(self, rank: int, changed: dict[int, tuple[int, float]]) -> str | None:
