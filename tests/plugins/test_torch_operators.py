@@ -176,6 +176,36 @@ def test_aligned_corners_are_those_of_the_scaled_length_which_need_not_be_whole(
     np.testing.assert_allclose(_run(model, [x])[0], expected, rtol=1e-5, atol=1e-4)
 
 
+def _of_uint64(operator: str, *values: np.ndarray, **attributes: Any) -> Any:
+    names = ["a", "b"][: len(values)]
+    value, kind = onnx.helper.make_tensor_value_info, onnx.TensorProto.UINT64
+    result = onnx.TensorProto.BOOL if operator in {"Less", "Equal"} else kind
+    node = onnx.helper.make_node(operator, names, ["y"], **attributes)
+    graph = onnx.helper.make_graph([node], "g", [value(name, kind, [3]) for name in names], [value("y", result, None)])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    return _run(model, values)[0], ReferenceEvaluator(model).run(None, dict(zip(names, values, strict=True)))[0]
+
+
+LARGE = np.array([2**63 + 5, 7, 2**64 - 1], np.uint64)
+
+
+@pytest.mark.parametrize("operator", ["Add", "Sub", "Mul", "Equal", "BitwiseAnd", "BitwiseNot", "ReduceSum"])
+def test_unsigned_integers_of_64_bits_come_out_right(operator: str) -> None:
+    given = [LARGE] if operator in {"BitwiseNot", "ReduceSum"} else [LARGE, LARGE[::-1].copy()]
+    got, expected = _of_uint64(operator, *given)
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("operator", ["Div", "Mod", "Less", "Max", "Min", "BitShift", "ReduceMax"])
+def test_those_that_pytorch_takes_for_negative_are_refused(operator: str) -> None:
+    attributes = {"direction": "RIGHT"} if operator == "BitShift" else {}
+    two = [] if operator == "ReduceMax" else [np.array([2, 3, 5], np.uint64)]
+    got, expected = _of_uint64(operator, LARGE // 2, *two, **attributes)
+    np.testing.assert_array_equal(got, expected)
+    with pytest.raises(NotImplementedError, match=rf"no {operator} of uint64: values of 2\^63 and above"):
+        _of_uint64(operator, LARGE, *two, **attributes)
+
+
 def _moved(node: onnx.NodeProto, *inputs: str) -> Any:
     """The first output of a node whose module was moved to a device that holds no numbers."""
     value = onnx.helper.make_tensor_value_info

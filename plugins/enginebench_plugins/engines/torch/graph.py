@@ -159,7 +159,9 @@ class _Builder:
             return
         node = replace(node, subgraph=lambda name: self._body(node.attributes[name], branch=node.type == "If"))
         made, arguments = self._made(node, proto, domain)
-        module = made.call if isinstance(made.call, torch.nn.Module) else Call(node.type, self._typed(made.call))
+        module = (
+            made.call if isinstance(made.call, torch.nn.Module) else Call(node.type, self._typed(node.type, made.call))
+        )
         arguments += map(_Name, made.captured)
         if not self._computed(node, module, arguments):
             if made.remark:
@@ -207,8 +209,8 @@ class _Builder:
             return _Name(name)
         return on_host(self.constants[name]) if name in self.constants else _Name(name, on_host=True)
 
-    def _typed(self, function: Any) -> Any:
-        return widened(function) if self._world.unsigned else function
+    def _typed(self, operator: str, function: Any) -> Any:
+        return widened(function, operator) if self._world.unsigned else function
 
     def _computed(self, node: Node, module: Any, arguments: list[Any]) -> bool:
         """Whether a node could be computed here, and was."""

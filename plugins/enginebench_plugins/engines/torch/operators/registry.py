@@ -173,8 +173,18 @@ def device_of(value: Any) -> Any:
 UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
 
 
-def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for unsigned integers too, for which PyTorch has few kernels: where it has none, in int64."""
+SAME_BITS = frozenset({
+    "Add", "BitwiseNot", "Compress", "CumProd", "CumSum", "Einsum", "GatherElements", "Mul", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "Scatter", "Sub", "Sum",
+})  # fmt: skip
+"""Operators whose results have the same bits whether or not the highest of 64 is a sign."""
+
+
+def widened(function: Callable[..., Any], operator: str) -> Callable[..., Any]:
+    """The function for unsigned integers too, for which PyTorch has few kernels: where it has none, in int64.
+
+    That raises `NotImplementedError` for values of 2^63 and above, except where their bits come out the same.
+    """
 
     def called(*tensors: Any) -> Any:
         kinds = {tensor.dtype for tensor in tensors if isinstance(tensor, torch.Tensor)} & UNSIGNED
@@ -183,10 +193,19 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*tensors)
         except (NotImplementedError, RuntimeError):
+            if operator not in SAME_BITS and any(map(_is_beyond_int64, tensors)):
+                raise NotImplementedError(
+                    f"PyTorch has no {operator} of uint64: values of 2^63 and above would be taken for negative ones"
+                ) from None
             kind = next(iter(kinds))
             return _narrowed(function(*(_wide(tensor) for tensor in tensors)), kind)
 
     return called
+
+
+def _is_beyond_int64(value: Any) -> bool:
+    is_uint64 = isinstance(value, torch.Tensor) and value.dtype == torch.uint64
+    return is_uint64 and bool((_wide(value) < 0).any())
 
 
 def _wide(value: Any) -> Any:
