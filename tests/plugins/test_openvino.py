@@ -14,7 +14,6 @@ import onnxruntime
 import openvino
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from openvino import opset15 as opset
 
 from enginebench_plugins import spec
 from enginebench_plugins.engines.openvino.compiled import CompiledOpenVino
@@ -373,32 +372,6 @@ def test_memory_is_shared_unless_it_is_not_to_be(engine: OpenVino, model: Contra
         assert np.array_equal(first, kept) == (not shared)
         request.close()
         network.close()
-
-
-@pytest.mark.parametrize("load", [spec.Load.SYNC, spec.Load.ASYNC])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("name", ["f32", "f16", "bf16", "f64", "i64", "i32", "u8", "boolean"])
-def test_inputs_of_every_type_arrive(tmp_path: Path, name: str, shared: bool, load: spec.Load) -> None:
-    element_type = getattr(openvino.Type, name)
-    given = opset.parameter([2, 3], element_type, name="given")
-    scalar = opset.parameter([], openvino.Type.i64, name="scalar")
-    results = [opset.convert(given, "f32"), opset.convert(scalar, "f32")]
-    path = tmp_path / "model.xml"
-    openvino.save_model(openvino.Model(results, [given, scalar], "types"), path, compress_to_fp16=False)
-    options = {"shared_memory": shared}
-    network = compiled(OpenVino(), spec.ModelSource(path, spec.ModelFormat.OPENVINO_IR), load=load, options=options)
-    request = network.create_request()
-    for values in (np.array([[0, 1, 1], [1, 0, 1]], np.float32), np.array([[1, 0, 0], [0, 1, 0]], np.float32)):
-        if name == "bf16":  # which NumPy does not have: the upper halves of floats, in a type of that size
-            array = (values.view(np.uint32) >> 16).astype(np.uint16).view(np.float16)
-        else:
-            array = values.astype(element_type.to_dtype())
-        outputs = request.infer({"given": array, "scalar": np.array(values[0, 1], np.int64)})
-        first, second = outputs.values()
-        np.testing.assert_array_equal(first, values)
-        assert second == values[0, 1]
-    request.close()
-    network.close()
 
 
 def test_cumulative_throughput_is_for_auto_only(engine: OpenVino, model: ContractModel) -> None:

@@ -27,6 +27,7 @@ from enginebench_plugins.toolkit.engine import Inferences
 
 RESULT = "/sink_port_0"
 """What OpenVINO adds to an output's name to call the node that hands it out."""
+BFLOAT16 = "bf16"
 
 
 class CompiledOpenVino(spec.CompiledModel):
@@ -58,6 +59,7 @@ class CompiledOpenVino(spec.CompiledModel):
         self._inputs = [
             _tensor_spec(name, port) for name, port in zip(self._input_names, self._network.inputs, strict=True)
         ]
+        _refuse_unreadable(self._output_names, self._network.outputs)
 
     @property
     def inputs(self) -> Sequence[spec.TensorSpec]:
@@ -120,7 +122,15 @@ class CompiledOpenVino(spec.CompiledModel):
         shared = bool(self._settings.options.get(SHARED_MEMORY, True))
         tensor = _wrapper() if shared and all(map(_holds_arrays, network.inputs)) else None
         request = network.create_infer_request()
-        return kind(request, self._input_names, self._output_names, shared=shared, tensor=tensor)
+        return kind(
+            request,
+            self._input_names,
+            self._output_names,
+            shared=shared,
+            tensor=tensor,
+            bfloat16_inputs=_bfloat16(self._input_names, network.inputs),
+            bfloat16_outputs=_bfloat16(self._output_names, network.outputs),
+        )
 
 
 def port_names(ports: Sequence[Any]) -> list[str]:
@@ -144,14 +154,40 @@ def _wrapper() -> Callable[[Any], Any]:
 
 
 def _holds_arrays(port: Any) -> bool:
-    """Whether NumPy has the element type of an input: neither strings nor bfloat16, nor what is less than a byte."""
+    """Whether NumPy has the element type of a port: neither strings nor bfloat16, nor what is less than a byte.
+
+    Of those OpenVINO tells a type of NumPy's that has room for the bits, and means something else.
+    """
     element_type = port.get_element_type()
     dtype = element_type.to_dtype()
     return dtype.kind in "biuf" and import_openvino().Type(dtype) == element_type
 
 
+def _bfloat16(names: Sequence[str], ports: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(name for name, port in zip(names, ports, strict=True) if _type_name(port) == BFLOAT16)
+
+
+def _refuse_unreadable(names: Sequence[str], ports: Sequence[Any]) -> None:
+    """Raise `UnsupportedSettingsError` for outputs whose elements would come out as bare bits."""
+    for name, port in zip(names, ports, strict=True):
+        if not _holds_arrays(port) and _type_name(port) not in {BFLOAT16, "string"}:
+            raise spec.UnsupportedSettingsError(
+                f"output {name} has the element type {_type_name(port)}, which cannot be read: "
+                "let the model end with a conversion to float32"
+            )
+
+
+def _type_name(port: Any) -> str:
+    return str(port.get_element_type().get_type_name())
+
+
 def _tensor_spec(name: str, port: Any) -> spec.TensorSpec:
-    return spec.TensorSpec(name, str(port.get_element_type().to_dtype()), tuple(port.get_shape()))
+    told = _type_name(port)
+    if _holds_arrays(port) or told == "string":
+        dtype = str(port.get_element_type().to_dtype())
+    else:  # "i4" alone would be an int32 to NumPy
+        dtype = "bfloat16" if told == BFLOAT16 else f"OpenVINO {told}"
+    return spec.TensorSpec(name, dtype, tuple(port.get_shape()))
 
 
 def _provider(network: Any) -> str:
