@@ -126,6 +126,16 @@ def test_nodes_without_a_name_or_with_a_shared_one_are_told_by_their_outputs(
     assert {"same", "r2"} in origins
 
 
+def test_nodes_with_commas_in_their_names_are_not_taken_for_several(engine: OpenVino, model: ContractModel) -> None:
+    proto = onnx.load(str(model.path))
+    for node, name in zip(proto.graph.node[:4], ["a,b", "relu", "b", "a"], strict=True):
+        node.name = name
+    onnx.save(proto, str(model.path))
+    layers = profile(engine, model)
+    assert layers["a,b"].source_nodes == ("a,b", "relu")
+    assert set(layers["b"].source_nodes) == {"b", "a"}
+
+
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 @pytest.mark.parametrize("operator", ["LSTM", "GRU"])
 def test_recurrent_layers_are_led_back_to_their_node(

@@ -71,7 +71,11 @@ def origins(layers: Sequence[RuntimeLayer], known: OriginalNames) -> dict[str, t
 
     A direction of a recurrent layer that was taken apart has those of the layers that read its output.
     """
-    found = {layer.name: source_nodes(layer.original_names or (layer.name,), known) for layer in layers}
+    most = 1 + max((name.count(",") for name in (*known.named, *known.parts)), default=0)
+    found = {
+        layer.name: source_nodes(tuple(_whole(layer.original_names, known, most)) or (layer.name,), known)
+        for layer in layers
+    }
     readers: defaultdict[str, list[str]] = defaultdict(list)
     for layer in layers:
         for tensor in layer.inputs:
@@ -81,6 +85,19 @@ def origins(layers: Sequence[RuntimeLayer], known: OriginalNames) -> dict[str, t
         if layer.type.lower() in SEQUENCES and not found[layer.name]:
             found[layer.name] = _first_behind(layer.name, found, readers, written)
     return found
+
+
+def _whole(pieces: Sequence[str], known: OriginalNames, most: int) -> Iterator[str]:
+    """The names that OpenVINO told in one line with commas between them: one with commas of its own is in pieces.
+
+    `most` is how many a name can be in.
+    """
+    start = 0
+    while start < len(pieces):
+        tried = (",".join(pieces[start : start + count]) for count in range(most, 1, -1))
+        name = next((name for name in tried if name in known.named or name in known.parts), pieces[start])
+        yield name
+        start += 1 + name.count(",")
 
 
 def _first_behind(

@@ -38,8 +38,9 @@ INSTRUCTION_SETS = ("amx", "avx512", "avx2_vnni", "avx2", "avx", "sse", "sve", "
 class RuntimeLayer:
     """One layer of the runtime model, in OpenVINO's words.
 
-    `original_names` are the operations it was made of, as OpenVINO calls them. Tensors of the runtime model have no
-    names: `inputs` and `outputs` name the layer that makes them, and which of its outputs they are ("conv1[0]").
+    `original_names` are the operations it was made of, as OpenVINO calls them, and cut at the commas within a name.
+    Tensors of the runtime model have no names: `inputs` and `outputs` name the layer that makes them, and which of its
+    outputs they are ("conv1[0]").
     """
 
     name: str
