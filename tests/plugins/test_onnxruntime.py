@@ -344,3 +344,15 @@ def test_without_the_package_the_reason_names_the_remedy(engine: OnnxRuntime, mo
     with pytest.raises(spec.EngineUnavailableError, match=r"pip install .*\[onnxruntime\]") as caught:
         engine.info()
     assert not caught.value.installed
+
+
+def test_outputs_of_float8_which_would_be_bare_bits_are_refused(engine: OnnxRuntime, tmp_path: Path) -> None:
+    kind = TensorProto.FLOAT8E4M3FN
+    node = helper.make_node("Cast", ["x"], ["y"], to=kind)
+    ends = [helper.make_tensor_value_info(name, of, [2]) for name, of in (("x", TensorProto.FLOAT), ("y", kind))]
+    model = helper.make_model(
+        helper.make_graph([node], "g", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", 21)], ir_version=10
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(spec.UnsupportedSettingsError, match="output y has the element type float8e4m3fn"):
+        compiled(engine, spec.ModelSource(tmp_path / "m.onnx", spec.ModelFormat.ONNX))

@@ -48,6 +48,7 @@ class CompiledSession(spec.CompiledModel):
         self._session = session
         self._recording = recording
         self._inputs = _run_inputs(session.get_inputs(), source)
+        _refuse_bare_bits(session.get_outputs())
         self._path = source.path
         self._profiled = False
 
@@ -188,6 +189,16 @@ def _run_inputs(declared: Iterable[Any], source: spec.ModelSource) -> tuple[spec
                 f"input {tensor.name} has open dimensions {tensor.shape}: give its shape with --shape"
             )
     return inputs
+
+
+def _refuse_bare_bits(outputs: Iterable[Any]) -> None:
+    """Float8 comes out as bytes; what else NumPy has no type for, the runtime refuses itself."""
+    for each in outputs:
+        if "float8" in each.type:
+            raise spec.UnsupportedSettingsError(
+                f"output {each.name} has the element type {_element_type(each)}, which cannot be read: "
+                "let the model end with a conversion to float32"
+            )
 
 
 def _tensor_spec(declared: Any) -> spec.TensorSpec:
