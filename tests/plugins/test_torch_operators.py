@@ -219,3 +219,17 @@ def test_what_is_made_of_numbers_lies_where_the_module_lies() -> None:
     make = onnx.helper.make_node
     assert _moved(make("RandomUniform", [], ["y"], shape=[2, 3])).device.type == "meta"
     assert _moved(make("OptionalHasElement", ["x"], ["y"]), "x").device.type == "meta"
+
+
+@pytest.mark.parametrize("operator", ["ArgMax", "ArgMin", "NonZero"])
+@pytest.mark.parametrize("kind", ["uint16", "uint32", "uint64"])
+def test_places_are_int64_whatever_they_are_places_of(operator: str, kind: str) -> None:
+    value, dtype = onnx.helper.make_tensor_value_info, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    node = onnx.helper.make_node(operator, ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", [value("x", dtype, [3])], [value("y", onnx.TensorProto.INT64, None)])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    x = np.array([0, 7, 2], kind)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    (got,) = _run(model, [x])
+    assert np.asarray(got).dtype == np.int64
+    np.testing.assert_array_equal(got, expected)

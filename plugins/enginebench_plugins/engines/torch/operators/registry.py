@@ -179,6 +179,9 @@ SAME_BITS = frozenset({
 })  # fmt: skip
 """Operators whose results have the same bits whether or not the highest of 64 is a sign."""
 
+OF_PLACES = frozenset({"ArgMax", "ArgMin", "NonZero"})
+"""Operators whose results are places, which are int64 whatever they are places of."""
+
 
 def widened(function: Callable[..., Any], operator: str) -> Callable[..., Any]:
     """The function for unsigned integers too, for which PyTorch has few kernels: where it has none, in int64.
@@ -197,7 +200,7 @@ def widened(function: Callable[..., Any], operator: str) -> Callable[..., Any]:
                 raise NotImplementedError(
                     f"PyTorch has no {operator} of uint64: values of 2^63 and above would be taken for negative ones"
                 ) from None
-            kind = next(iter(kinds))
+            kind = torch.int64 if operator in OF_PLACES else next(iter(kinds))
             return _narrowed(function(*(_wide(tensor) for tensor in tensors)), kind)
 
     return called
