@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -124,11 +126,15 @@ def test_what_a_killed_agent_had_set_aside_is_removed(tmp_path: Path) -> None:
     assert not leftover.exists()
 
 
-def test_without_a_bound_of_the_owner_it_is_a_share_of_the_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("free", "most"), [(1000, 500), (300, 300)])
+def test_without_a_bound_of_the_owner_it_is_half_of_the_disk_and_no_more_than_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, most: int
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=1000, used=1000 - free, free=free))
     quota = Quota(tmp_path)
-    assert quota.make_room(1, 0, lambda _: False) == []
+    assert quota.make_room(most, 0, lambda _: False) == []
     with pytest.raises(DiskFullError, match="max_cache_bytes"):
-        quota.make_room(1 << 60, 0, lambda _: False)
+        quota.make_room(most + 1, 0, lambda _: False)
 
 
 def test_files_that_no_run_needs_any_more_leave_nothing_in_memory(tmp_path: Path) -> None:

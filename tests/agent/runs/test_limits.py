@@ -1,6 +1,8 @@
 """What a child may take of the machine: one that takes more becomes a typed failure that names the limit."""
 
 import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from grpc_health.v1 import health_pb2
 from scripted_runs import Bench
 
 from agent_server import ONLY_FAKE, AgentProcess
-from enginebench_agent.runs.limits import RESERVED_BYTES, ChildLimits
+from enginebench_agent.runs.limits import RESERVED_BYTES, ChildLimits, impose
 from enginebench_agent.sizes import parse_size, shown_size
 from enginebench_proto.v1 import agent_pb2, run_pb2
 
@@ -90,15 +92,17 @@ async def test_a_child_leaves_no_core_and_is_the_first_to_go_where_memory_runs_o
     assert (await bench.run(script)).failure.stderr_tail.split() == ["(0,", "0)", "1000"]
 
 
-async def test_a_limit_never_exceeds_what_the_agent_itself_was_given(bench: Bench) -> None:
-    _, highest = resource.getrlimit(resource.RLIMIT_FSIZE)
-    script = (
-        "import resource\ntime.sleep(0.3)\nprint(resource.getrlimit(resource.RLIMIT_FSIZE), file=sys.stderr)\n"
-        "sys.exit(1)"
-    )
-    tail = (await bench.run(script, limits=ChildLimits(file_bytes=1 << 40))).failure.stderr_tail
-    expected = 1 << 40 if highest == resource.RLIM_INFINITY else min(highest, 1 << 40)
-    assert tail.strip() == f"({expected}, {expected})"
+def test_a_limit_never_exceeds_what_the_agent_itself_was_given() -> None:
+    given = (1 << 30, 1 << 30)
+    lowered = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, {given}); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", lowered], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdout.readline()
+        impose(child.pid, ChildLimits(file_bytes=1 << 40))
+        assert resource.prlimit(child.pid, resource.RLIMIT_FSIZE) == given
+        impose(child.pid, ChildLimits(file_bytes=1 << 20))
+        assert resource.prlimit(child.pid, resource.RLIMIT_FSIZE) == (1 << 20, 1 << 20)
+        child.kill()
 
 
 async def test_a_child_that_is_killed_within_a_frame_is_judged_by_its_end(bench: Bench) -> None:

@@ -56,6 +56,15 @@ def test_the_maximum_ends_what_is_not_met_and_a_met_target_goes_first() -> None:
     assert measured(just, constant) == (4, STOP_REASON_TARGET_MET)
 
 
+def test_a_block_that_stood_still_meets_no_minimum_even_where_disturbed_ones_count() -> None:
+    stopping = Stopping(StopRule(min_duration_ns=BLOCK_NS))
+    block = to_series(np.array([float(MILLISECOND)]))
+    stopping.add(block, BLOCK_NS, disturbed=True, paused=True)
+    assert stopping.verdict() == STOP_REASON_UNSPECIFIED
+    stopping.add(block, BLOCK_NS, disturbed=True)
+    assert stopping.verdict() == STOP_REASON_TARGET_MET
+
+
 def test_a_constant_latency_meets_any_target_with_the_sixth_block() -> None:
     assert measured(StopRule(target=0.001), constant) == (FEWEST_CLUSTERS, STOP_REASON_TARGET_MET)
 

@@ -162,6 +162,15 @@ def test_where_nothing_was_quiet_the_disturbed_numbers_are_shown_as_inconclusive
     assert measurement.latency is not None and measurement.latency.excluded == 0
 
 
+def test_of_a_process_without_a_quiet_block_the_disturbed_ones_count(tmp_path: Path) -> None:
+    with SampleFile(tmp_path) as samples:
+        fill(samples, 0, 1_000_000)
+        fill(samples, 1, 1_000_000, disturbed=range(BLOCKS))
+        measurement = merge(case(processes=2, retry_noisy=True), "b1", "m1", [result(), result()], samples)
+    assert measurement.latency is not None and measurement.latency.excluded == 0
+    assert [one.median_ns is not None for one in measurement.processes] == [True, True]
+
+
 def test_one_failed_process_fails_the_measurement_and_says_which_it_was(tmp_path: Path) -> None:
     with SampleFile(tmp_path) as samples:
         fill(samples, 0, 1_000_000)

@@ -112,10 +112,9 @@ def test_other_metrics_are_judged_by_the_same_rule_where_they_are_asked_for(metr
 
 
 def test_disturbed_blocks_are_left_out_unless_they_are_most() -> None:
-    sides = {BASE: arm([1e6] * 5), CONTROL: arm([1e6] * 5), HEAD: arm([1e6] * 5, disturbed={(n, 0) for n in range(5)})}
-    for process in range(5):
-        sides[HEAD].medians[process, 0] = 9e6
-        sides[HEAD].medians[process, 1] = 1e6
+    half = {(n, block) for n in range(5) for block in (0, 1)}
+    sides = {BASE: arm([1e6] * 5), CONTROL: arm([1e6] * 5), HEAD: arm([1e6] * 5, disturbed=half)}
+    sides[HEAD].medians.update(dict.fromkeys(half, 9e6))
     latency = of(judge(TERMS, sides), GateMetric.LATENCY)
     assert latency.ratio.middle == pytest.approx(0, abs=1e-9)
     assert (latency.base, latency.head) == (1e6, 1e6), "what stands beside a ratio is of the same blocks"
@@ -124,6 +123,34 @@ def test_disturbed_blocks_are_left_out_unless_they_are_most() -> None:
     for place in mostly:
         sides[HEAD].medians[place] = 9e6
     assert of(judge(TERMS, sides), GateMetric.LATENCY).head == 9e6, "there is nothing else"
+
+
+def test_blocks_that_stood_still_count_in_nothing_that_is_compared() -> None:
+    half = {(n, block) for n in range(5) for block in (0, 1)}
+    sides = {BASE: arm([1e6] * 5), CONTROL: arm([1e6] * 5), HEAD: arm([1e6] * 5)}
+    sides[HEAD].medians.update(dict.fromkeys(half, 9e6))
+    stood = {"paused_ns": 9 * SECOND_NS, "duration_ns": 10 * SECOND_NS}
+    blocks = (replace(one, **stood) if (one.process, one.index) in half else one for one in sides[HEAD].blocks)
+    sides[HEAD] = replace(sides[HEAD], blocks=tuple(blocks))
+    judged = judge(TERMS, sides)
+    latency, throughput = (of(judged, one) for one in (GateMetric.LATENCY, GateMetric.THROUGHPUT))
+    assert latency.ratio.middle == pytest.approx(0, abs=1e-9)
+    assert (latency.head, throughput.head) == pytest.approx((1e6, 1000))
+
+
+def test_throughput_and_energy_are_of_items_and_a_phase_of_the_time_in_which_it_went_on() -> None:
+    metrics = (GateMetric.THROUGHPUT, GateMetric.ENERGY, GateMetric.FIRST_INFERENCE)
+    sides = {}
+    for role in (BASE, CONTROL, HEAD):
+        one = arm([1e6] * 5, energy_uj=5_000_000)
+        paused = [replace(each, phases=tuple(_paused(phase) for phase in each.phases)) for each in one.processes]
+        sides[role] = replace(one, batch=4, processes=tuple(paused))
+    judged = judge(TERMS.model_copy(update={"metrics": metrics}), sides)
+    assert [of(judged, one).base for one in metrics] == pytest.approx([4000, 0.5 / 4, 2e6])
+
+
+def _paused(phase):
+    return replace(phase, duration_ns=phase.duration_ns + SECOND_NS, paused_ns=SECOND_NS)
 
 
 def test_seconds_of_a_pair_withstand_a_jump_of_the_clock() -> None:
