@@ -4,12 +4,13 @@ A project on a device is what can be compared with another; copies of a model fo
 One aggregate over the measurements, however many they are; only the best measurement of each project is read whole.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import duckdb
 
 from enginebench_controller.records import Block, DerivationKind, Measurement, ModelVersion, Process, Status
+from enginebench_controller.records.model import lineage
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.rows import (
     from_block_row,
@@ -216,9 +217,8 @@ class ModelStore(StoreFile):
 
     def models(self) -> tuple[ModelVersion, ...]:
         """Return the model versions, oldest first."""
-        query = "SELECT * FROM models ORDER BY created_at_unix_ns, digest"
         with self._reading() as connection:
-            return tuple(map(from_model_row, rows(connection, query)))
+            return _models(connection)
 
     def projects(self) -> tuple[Project, ...]:
         """Return each model version × engine × target with its best measurement, by model, then the fastest first."""
@@ -256,6 +256,18 @@ def keep_model(connection: duckdb.DuckDBPyConnection, model: ModelVersion) -> No
     connection.execute(
         f"{insertion('models', row)} ON CONFLICT (digest) DO UPDATE SET name = excluded.name", list(row.values())
     )
+
+
+def with_ancestors(connection: duckdb.DuckDBPyConnection, digests: Iterable[str]) -> tuple[ModelVersion, ...]:
+    """Return these model versions and those that they were made from, as far as they are known, oldest first."""
+    known = {model.digest: model for model in _models(connection)}
+    wanted = {passed for digest in digests for passed in lineage(digest, known)}
+    return tuple(model for digest, model in known.items() if digest in wanted)
+
+
+def _models(connection: duckdb.DuckDBPyConnection) -> tuple[ModelVersion, ...]:
+    query = "SELECT * FROM models ORDER BY created_at_unix_ns, digest"
+    return tuple(map(from_model_row, rows(connection, query)))
 
 
 def _project(row: Row, processes: tuple[Process, ...], blocks: tuple[Block, ...]) -> Project:

@@ -5,17 +5,18 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from enginebench_controller.records import Benchmark, BlockSamples, Measurement, TargetSnapshot
+from enginebench_controller.records import Benchmark, BlockSamples, Measurement, ModelVersion, TargetSnapshot
 from enginebench_controller.store.backups import Upkeep
 from enginebench_controller.store.benchmarks import BenchmarkStore, benchmark_meant, insert_benchmark, snapshots_of
 from enginebench_controller.store.measurements import MeasurementStore, insert_measurements, measurements_of
-from enginebench_controller.store.models import ModelStore
+from enginebench_controller.store.models import ModelStore, with_ancestors
 from enginebench_controller.store.naming import BY_ID, BY_NAME
 from enginebench_controller.store.profiles import ProfileStore
+from enginebench_controller.store.rows import to_model_row
 from enginebench_controller.store.samples import SampleStore, samples_of
 from enginebench_controller.store.searches import SearchStore
 from enginebench_controller.store.sql_query import SqlStore
-from enginebench_controller.store.statements import rows
+from enginebench_controller.store.statements import insert, rows
 from enginebench_controller.store.tables import TableStore
 from enginebench_controller.store.targets import TargetStore
 from enginebench_controller.store.trends import TrendStore
@@ -31,12 +32,16 @@ _BEGUN = """
 
 @dataclass(frozen=True)
 class BenchmarkBundle:
-    """A benchmark with all that belongs to it, as it travels between stores; `samples` by measurement id."""
+    """A benchmark with all that belongs to it, as it travels between stores; `samples` by measurement id.
+
+    `models` are the versions that were measured and those they were made from: whose outputs are compared follows.
+    """
 
     benchmark: Benchmark
     measurements: tuple[Measurement, ...]
     snapshots: tuple[TargetSnapshot, ...]
     samples: Mapping[str, tuple[BlockSamples, ...]] = field(default_factory=dict)
+    models: tuple[ModelVersion, ...] = ()
 
 
 class Store(
@@ -64,7 +69,9 @@ class Store(
             for bundle in bundles:
                 is_new = insert_benchmark(connection, bundle.benchmark, bundle.snapshots)
                 measured = [(one, bundle.samples.get(one.id, ())) for one in bundle.measurements]
-                if insert_measurements(connection, measured) or is_new:
+                # A version that is there keeps its name: it is what the owner of this store calls it.
+                new_models = [insert(connection, "models", to_model_row(one)) for one in bundle.models]
+                if insert_measurements(connection, measured) or is_new or any(new_models):
                     new[bundle.benchmark.id] = None
             return tuple(new)
 
@@ -78,6 +85,7 @@ class Store(
                 found,
                 snapshots_of(connection, benchmark.id),
                 {one.id: samples_of(connection, one.id) for one in found} if with_samples else {},
+                with_ancestors(connection, [one.model_digest for one in found]),
             )
 
     def ids_by_kind(self, named: str) -> Mapping[str, tuple[str, ...]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from enginebench_controller.records import DerivationKind, Load, Measurement, ModelVersion, OutputCheck
+from enginebench_controller.records.model import lineage
 from enginebench_controller.verdicts.output_difference import (
     Batch,
     Difference,
@@ -109,10 +110,11 @@ def _work(measurement: Measurement, models: Models) -> tuple[object, ...]:
 
 def _lineage(digest: str, models: Models) -> Iterator[str]:
     """The digest and those of the versions it was made from, as long as these compute the same."""
-    yield digest
-    model = models.get(digest)
-    if model and model.parent_digest and model.derivation and model.derivation.kind in _STORED_DIFFERENTLY:
-        yield from _lineage(model.parent_digest, models)
+    for passed in lineage(digest, models):
+        yield passed
+        model = models.get(passed)
+        if not (model and model.derivation and model.derivation.kind in _STORED_DIFFERENTLY):
+            return
 
 
 def _tolerance(measurement: Measurement, models: Models) -> float:

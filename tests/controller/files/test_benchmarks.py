@@ -10,14 +10,23 @@ import invented
 from controller.plain import fields, series
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.benchmarks import export_benchmarks, import_benchmarks
-from enginebench_controller.records import Disturbance, DisturbanceKind, Measurement, Process
+from enginebench_controller.records import (
+    Derivation,
+    DerivationKind,
+    Disturbance,
+    DisturbanceKind,
+    Measurement,
+    Process,
+)
 from enginebench_controller.records.figures import figures
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.soundness import soundness
 
 
 @pytest.fixture
 def exporting(tmp_path):
     store = Store(tmp_path / "exporting" / "results.duckdb")
+    store.save_model(invented.model())
     store.add_benchmark(invented.benchmark(rerun_of="b0000000"), [invented.snapshot()])
     configured = invented.measured("m1", configuration=invented.CONFIGURATION, noisy=True, interleaving_group="g1")
     store.add_measurement(configured, invented.samples("m1"))
@@ -46,10 +55,65 @@ def test_everything_arrives_and_is_marked_as_imported(exporting, importing, expo
     sent, arrived = exporting.bundle("b0000001"), importing.bundle("b0000001")
     assert arrived.benchmark == replace(sent.benchmark, imported=True)
     assert arrived.snapshots == sent.snapshots
+    assert arrived.models == sent.models == (invented.model(),)
     for before, after in zip(sent.measurements, arrived.measurements, strict=True):
         assert fields(after) == fields(before)
         assert series(arrived.samples[after.id]) == series(sent.samples[before.id])
     assert arrived.samples["m3"][0].scheduled_ns is not None
+
+
+def judged(store, identity):
+    return soundness(store.measurements(identity), store.models())
+
+
+@pytest.mark.slow
+def test_outputs_are_judged_alike_where_they_arrive(importing, tmp_path):
+    made, quantized = "cd" * 32, Derivation(DerivationKind.QUANTIZED, said="5 samples")
+    exporting = Store(tmp_path / "exporting.duckdb")
+    exporting.save_model(invented.model())
+    exporting.save_model(invented.model(made, "invented-int8", parent_digest="ab" * 32, derivation=quantized))
+    exporting.save_model(invented.model("ef" * 32, "another"))
+    for identity, of_base, shift in (("b0000001", True, 9.0), ("b0000002", False, 0.03)):
+        exporting.add_benchmark(invented.benchmark(identity))
+        digest = {} if of_base else {"model_digest": made}
+        exporting.add_measurement(invented.measured(f"{identity}-1", identity, **digest), ())
+        outputs = (invented.outputs(shift),)
+        wrong = invented.measured(
+            f"{identity}-2", identity, model_digest=made, engine="other", captured_outputs=outputs
+        )
+        exporting.add_measurement(wrong, ())
+    file = tmp_path / "export.json"
+    file.write_text(export_benchmarks(exporting, ["b0000001", "b0000002"]))
+    told = [one["outcome"]["sound"] for one in json.loads(file.read_text())["benchmarks"]]
+
+    importing.save_model(invented.model(name="my-own-name"))
+    import_benchmarks(importing, file)
+
+    for identity, exported_as, sound in zip(("b0000001", "b0000002"), told, (False, True), strict=True):
+        assert [bool(judged(one, identity)) for one in (exporting, importing)] == [sound, sound]
+        assert exported_as is sound
+    assert sorted(one.name for one in importing.models()) == ["invented-int8", "my-own-name"]
+
+
+@pytest.mark.slow
+def test_an_export_of_before_has_no_models(importing, exported):
+    def older(document):
+        assert document["benchmarks"][0].pop("models")
+
+    assert import_benchmarks(importing, edited(exported, older)) == ("b0000001",)
+    assert importing.models() == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sparsity", [None, 1.5, 1e999])
+def test_a_model_that_was_pruned_by_no_share_is_refused(importing, exported, sparsity):
+    def pruned(document):
+        document["benchmarks"][0]["models"][0]["derivation"] = {"kind": "pruned", "sparsity": sparsity}
+
+    text = json.dumps(json.loads(edited(exported, pruned).read_text())).replace("Infinity", "1e999")
+    exported.write_text(text)
+    with pytest.raises(InputError, match="the sparsity is"):
+        import_benchmarks(importing, exported)
 
 
 @pytest.mark.slow

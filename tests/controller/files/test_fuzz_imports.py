@@ -17,6 +17,7 @@ from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.profiles import ProfilesDocument, import_profiles
 from enginebench_controller.files.reading import read_export
+from enginebench_controller.records import Derivation, DerivationKind
 from enginebench_controller.store.store import Store
 from fuzzing import fuzzed
 from mutations import edited_bytes, edited_document
@@ -53,6 +54,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 def exported_benchmark(folder: Path) -> dict[str, Any]:
     store = Store(folder / "exporting.duckdb")
+    pruned = Derivation(DerivationKind.PRUNED, sparsity=0.5)
+    store.save_model(invented.model(parent_digest="cd" * 32, derivation=pruned))
     store.add_benchmark(invented.benchmark(rerun_of="b0000000"), [invented.snapshot()])
     configured = invented.measured("m1", iterations=6, configuration=invented.CONFIGURATION, noisy=True)
     store.add_measurement(configured, invented.samples("m1", iterations=6))

@@ -14,6 +14,8 @@ from enginebench_controller.models.zoo import build_bytes, zoo_model
 from enginebench_controller.records import (
     Afterwards,
     Configuration,
+    Derivation,
+    DerivationKind,
     Grounds,
     InputFile,
     InputSet,
@@ -395,3 +397,13 @@ def test_outputs_are_held_against_those_of_the_model_as_given_whatever_was_done_
     assert found.reference == given.id
     assert found.max_relative_error > 0.1
     assert checks_against([measured("late", scores(), batch=1)], [off], []) == {}
+
+
+def test_a_circle_of_versions_which_only_a_damaged_record_makes_has_an_end():
+    quantized = Derivation(DerivationKind.QUANTIZED, said="5 samples")
+    circle = [
+        invented.model(one * 32, parent_digest=other * 32, derivation=quantized)
+        for one, other in (("ab", "ba"), ("ba", "ab"))
+    ]
+
+    assert not check(measured("onnxruntime", scores()), measured("x", scores()), models=circle)["x"].problem

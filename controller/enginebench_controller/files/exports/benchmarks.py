@@ -17,18 +17,27 @@ from pydantic import Base64Bytes, Field, model_validator
 
 from enginebench_controller.files.benchmarks import BenchmarkForm, MeasurementForm, benchmark_document
 from enginebench_controller.files.documents import Document, head
-from enginebench_controller.files.forms import Count, Derived, DocumentForm, Form, Series, Sometimes
+from enginebench_controller.files.forms import Count, Derived, DocumentForm, Form, Series, Sometimes, with_fields_of
 from enginebench_controller.files.reading import read_export
 from enginebench_controller.records import (
     Benchmark,
     BlockSamples,
     CapturedOutput,
+    Derivation,
+    DerivationKind,
     EngineRef,
     LatencySummary,
     Measurement,
+    ModelVersion,
     TargetSnapshot,
 )
-from enginebench_controller.records.fields import ToldBlock, from_float32_bytes, to_float32_bytes
+from enginebench_controller.records.fields import (
+    DERIVATION,
+    MODEL_FILES,
+    ToldBlock,
+    from_float32_bytes,
+    to_float32_bytes,
+)
 from enginebench_controller.store.store import BenchmarkBundle, Store
 
 
@@ -103,9 +112,27 @@ class ExportedMeasurementForm(MeasurementForm):
         return tuple(form.to_record() for form in self.samples)
 
 
+@with_fields_of(ModelVersion)
+class ExportedModelForm(Form):
+    """One of `models`: a version that was measured, or one that such a version was made from. Its files stay behind."""
+
+    created_at_unix_ns: Count
+    derivation: Derivation | None
+
+    @model_validator(mode="after")
+    def _with_a_share_of_zeros_where_it_is_pruned(self) -> Self:
+        made = self.derivation
+        if made and made.sparsity is None and made.kind is DerivationKind.PRUNED:
+            raise ValueError("the sparsity is missing")
+        if made and not 0 <= (made.sparsity or 0) <= 1:
+            raise ValueError("the sparsity is not between 0 and 1")
+        return self
+
+
 class ExportedBenchmarkForm(BenchmarkForm):
     """One benchmark with all that belongs to it."""
 
+    models: Sometimes[tuple[ExportedModelForm, ...] | None]
     measurements: tuple[ExportedMeasurementForm, ...]
 
     def to_bundle(self) -> BenchmarkBundle:
@@ -115,6 +142,7 @@ class ExportedBenchmarkForm(BenchmarkForm):
             tuple(form.to_record(self.benchmark.id) for form in self.measurements),
             tuple(form.to(TargetSnapshot, target=form.name) for form in self.targets),
             {form.id: form.to_samples() for form in self.measurements},
+            tuple(form.to(ModelVersion) for form in self.models or ()),
         )
 
 
@@ -132,6 +160,19 @@ def samples_data(samples: BlockSamples) -> Document:
     instants = {"scheduled_ns": samples.scheduled_ns, "sent_ns": samples.sent_ns, "completed_ns": samples.completed_ns}
     present = {name: values.tolist() for name, values in instants.items() if values is not None}
     return {"process": samples.process, "block": samples.block, "latency_ns": samples.latency_ns.tolist(), **present}
+
+
+def model_data(model: ModelVersion) -> Document:
+    """Return what `ExportedModelForm` reads back."""
+    return {
+        "digest": model.digest,
+        "name": model.name,
+        "format": model.format,
+        "files": MODEL_FILES.to_data(model.files),
+        "created_at_unix_ns": model.created_at_unix_ns,
+        "parent_digest": model.parent_digest,
+        "derivation": DERIVATION.to_data(model.derivation),
+    }
 
 
 def output_data(output: CapturedOutput) -> Document:
@@ -171,7 +212,9 @@ def import_benchmarks(store: Store, path: Path) -> tuple[str, ...]:
 
 
 def _exported(bundle: BenchmarkBundle) -> Document:
-    document = benchmark_document(bundle.benchmark, bundle.measurements, bundle.snapshots, with_blocks=True)
+    shown = bundle.benchmark, bundle.measurements, bundle.snapshots, bundle.models
+    document = benchmark_document(*shown, with_blocks=True)
+    document["models"] = [model_data(one) for one in bundle.models]
     for described, measurement in zip(document["measurements"], bundle.measurements, strict=True):
         described["samples"] = [samples_data(one) for one in bundle.samples.get(measurement.id, ())]
         described["captured_outputs"] = [output_data(one) for one in measurement.captured_outputs]
