@@ -313,6 +313,8 @@ def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confi
         terms = entry.benchmark.plan["gate"]
         if (terms.get("base"), terms.get("head")) != (before, after) or alert.history.target not in entry.targets:
             continue
+        if entry.benchmark.imported and not alert.after.imported:
+            continue  # `local` is another machine there
         result = gate_of(home, entry.benchmark)
         if result is not None and _is_of(alert, result.measurements[BASE]):
             return confirmation_of(result)

@@ -1,10 +1,14 @@
 """Arms with invented process pairs: one block of them each as many as wanted."""
 
 import random
+from dataclasses import replace
+
+import numpy as np
 
 import invented
-from enginebench_controller.plan.plan import BASE, CONTROL, HEAD
-from enginebench_controller.records import Block, Evidence, Phase, Process
+from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, ROLES
+from enginebench_controller.records import Block, BlockSamples, Evidence, Phase, Process
+from enginebench_controller.store.store import BenchmarkBundle
 from enginebench_controller.verdicts.gate.results import Arm
 
 SECOND_NS = 1_000_000_000
@@ -46,3 +50,24 @@ def arms(ratio, *, pairs=20, scatter=0.01, base_ns=2e6, seed=1, head=None, **cha
         HEAD: arm(drawn(base_ns * ratio), **(changes | (head or {}))),
         CONTROL: arm(drawn(base_ns), **changes),
     }
+
+
+def keep_gate(store, identity, model_digest, *, ratio=1.0, imported=False, **plan):
+    """Put a gate of `fake` on `local` into a store, with twenty process pairs, as if it had run here or elsewhere."""
+    members = {role: f"{identity}-{role}" for role in ROLES}
+    planned = {"schema_version": 1, "gate": {"budget": "40s", **plan}, "members": members}
+    benchmark = replace(invented.benchmark(identity, imported=imported), plan=planned)
+    made = arms(ratio)
+    measured = [
+        replace(
+            invented.measured(members[role], identity, model_digest=model_digest, captured_outputs=()),
+            processes=arm.processes,
+            blocks=arm.blocks,
+        )
+        for role, arm in made.items()
+    ]
+    samples = {
+        members[role]: tuple(BlockSamples(*block, np.full(10, round(ns))) for block, ns in arm.medians.items())
+        for role, arm in made.items()
+    }
+    store.add_bundles([BenchmarkBundle(benchmark, tuple(measured), (invented.snapshot(),), samples)])

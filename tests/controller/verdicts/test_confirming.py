@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.verdicts.pairs import keep_gate
 from enginebench_controller.files.verdicts.gates import alerts_document
 from enginebench_controller.home import Home
 from enginebench_controller.records import Arrivals, Configuration, InputTensor, Load
@@ -51,6 +52,23 @@ def test_work_for_which_a_gate_has_no_options_is_confirmed_by_ours_alone(home):
     assert gate_command(alert) is None
     (found,) = known(home, [alert])
     assert found.sentence == "not confirmed by a gate yet: --confirm runs it"
+
+
+@pytest.mark.parametrize(
+    ("gate", "points", "finding"),
+    [
+        ("own", "own", Finding.REGRESSION),
+        ("imported", "own", Finding.UNCONFIRMED),
+        ("imported", "imported", Finding.REGRESSION),
+    ],
+)
+def test_a_gate_from_elsewhere_confirms_what_is_from_elsewhere_alone(home, gate, points, finding):
+    alert = only_alert(home)
+    alert = replace(alert, after=replace(alert.after, imported=points == "imported"))
+    sides = {"base": "fake==1.0", "head": "fake==2.0"}
+    keep_gate(home.store, "b0000001", digest("net"), ratio=1.2, imported=gate == "imported", **sides)
+    (found,) = known(home, [alert])
+    assert found.finding is finding
 
 
 def test_what_is_the_machine_needs_no_gate(home):

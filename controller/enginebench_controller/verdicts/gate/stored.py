@@ -102,7 +102,9 @@ def stored_arms(home: Home, benchmark: Benchmark) -> dict[str, tuple[Measurement
 def history(home: Home, cases: Sequence[Case]) -> History | None:
     """What earlier gates on the target of these cases tell; of the same model and engine where there are any."""
     target = cases[0].target
-    entries = [one for one in home.store.benchmarks() if one.benchmark.plan.get("gate") and target in one.targets]
+    # In what was imported, `local` is another machine.
+    here = [one for one in home.store.benchmarks() if not one.benchmark.imported]
+    entries = [one for one in here if one.benchmark.plan.get("gate") and target in one.targets]
     engines = {case.engine.name for case in cases}
     models = {case.model.name for case in cases} | {case.model.digest for case in cases}
     for likeness in Likeness:
