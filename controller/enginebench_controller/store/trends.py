@@ -93,7 +93,9 @@ _HISTORIES = f"""
         AND (? IS NULL OR one.model_digest = ?) AND (? IS NULL OR one.target = ?)
         AND (? IS NULL OR one.engine = ?)
     QUALIFY row_number() OVER (
-        PARTITION BY model_digest, one.target, engine, environment, device, batch, cores, cluster, load
+        PARTITION BY model_digest, one.target, engine, environment, device, batch, cores, cluster, streams,
+            precision, hint, load, requests, arrival_process, arrival_rate_per_s,
+            configuration->'$.inputs', configuration->'$.options'
         ORDER BY at_unix_ns DESC, one.id) <= ?
     ORDER BY at_unix_ns DESC, one.id"""  # noqa: S608
 
@@ -133,6 +135,7 @@ class TrendStore(StoreFile):
 
 
 def _likeness(row: Row, chosen: Configuration) -> Hashable:
+    """What tells histories apart; that a busy one takes no points of another, `_HISTORIES` parts by it as well."""
     place = (row["model_digest"], row["target"], row["engine"], row["environment"])
     asked = (chosen.device, chosen.batch, chosen.place, chosen.streams, chosen.precision, chosen.hint, chosen.load)
     return (*place, *asked, chosen.requests, chosen.arrivals, chosen.inputs, tuple(sorted(chosen.options.items())))

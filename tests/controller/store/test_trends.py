@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.records import Arrivals, Configuration, EngineRef, Status
+from enginebench_controller.records import Arrivals, Configuration, EngineRef, Hint, InputTensor, Load, Status
 from enginebench_controller.store.store import Store
 
 
@@ -101,3 +101,28 @@ def test_options_are_told_and_only_the_newest_points_are_read(store):
     assert [point.measurement_id for point in points] == ["m2", "m3"]
     assert points[0].options == {"openmp": "off"}
     assert store.trend("nobody") == ()
+
+
+@pytest.mark.slow
+def test_of_each_history_the_newest_points_are_read_however_many_there_are(store):
+    plain = Configuration("CPU", 1, cores=2)
+    waiting = replace(plain, load=Load.OPEN_LOOP, arrivals=Arrivals(100.0))
+    many = [
+        plain,
+        replace(plain, streams=2),
+        replace(plain, precision="bf16"),
+        replace(plain, hint=Hint.LATENCY),
+        replace(plain, load=Load.ASYNC, requests=2),
+        replace(plain, load=Load.ASYNC, requests=4),
+        waiting,
+        replace(waiting, arrivals=Arrivals(200.0)),
+        replace(plain, inputs=(InputTensor("ids", "int64", (1, 128)),)),
+        replace(plain, options={"arena": "off"}),
+    ]
+    for place, configuration in enumerate(many):
+        for number in (1, 2, 3):
+            store.add_measurement(measured(f"m{place}-{number}", number, iterations=4, configuration=configuration))
+
+    found = {tuple(point.measurement_id for point in one.points) for one in store.histories(most=2)}
+
+    assert found == {(f"m{place}-2", f"m{place}-3") for place in range(len(many))}
