@@ -5,7 +5,6 @@ What is derived, such as means and shares, is not read back.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
@@ -13,7 +12,7 @@ from pydantic import Field, model_validator
 from enginebench_controller.files.benchmarks import SubjectForm, subject_document
 from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import Count, Derived, DocumentForm, Form, OutcomeForm, Sometimes
-from enginebench_controller.files.reading import read_export
+from enginebench_controller.files.reading import ExportFile, read_export
 from enginebench_controller.graph.roofline import Roofline, rooflines
 from enginebench_controller.records import (
     Bystanders,
@@ -291,9 +290,9 @@ class ProfileListDocument(DocumentForm):
     profiles: tuple[PassForm, ...]
 
 
-def import_profiles(store: Store, path: Path) -> tuple[str, ...]:
+def import_profiles(store: Store, file: ExportFile) -> tuple[str, ...]:
     """Store what an export holds and return the ids that are new here, marked as imported; all or none.
 
-    Raises `InputError` for a file that is missing, not such an export, made by a newer enginebench or damaged.
+    Raises `InputError` for a file that is not such an export, made by a newer enginebench or damaged.
     """
-    return store.add_profiles([form.to_record() for form in read_export(path, ProfilesDocument).profiles])
+    return store.add_profiles([form.to_record() for form in read_export(file, ProfilesDocument).profiles])

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -16,24 +17,37 @@ Content = TypeVar("Content", bound=DocumentForm)
 _MAX_REASONS = 3
 
 
-def read_export(path: Path, form: type[Content]) -> Content:
+@dataclass(frozen=True)
+class ExportFile:
+    """A file that an export may have written, as it was read: once, since a pipe cannot be read again."""
+
+    path: Path
+    text: str
+    data: Any
+
+    @property
+    def document(self) -> str:
+        """The name of the document that it holds; "" of one that is no export."""
+        kind = self.data.get("kind") if isinstance(self.data, Mapping) else None
+        return next((one.name for one in DOCUMENTS.values() if one.export and one.kind == kind), "")
+
+
+def read_file(path: Path) -> ExportFile:
+    """Read a file that is to be imported. Raises `InputError` for one that is missing or no JSON."""
+    text = _read(path)
+    return ExportFile(path, text, _parse(text, path))
+
+
+def read_export(file: ExportFile, form: type[Content]) -> Content:
     """Return what an export holds, checked field by field.
 
-    Raises `InputError` for a file that is missing, not an export of this kind, made by a newer enginebench or damaged.
+    Raises `InputError` for a file that is not an export of this kind, made by a newer enginebench or damaged.
     """
-    text = _read(path)
-    _check_version(_parse(text, path), path, DOCUMENTS[form.document])
+    _check_version(file.data, file.path, DOCUMENTS[form.document])
     try:
-        return form.model_validate_json(text)
+        return form.model_validate_json(file.text)
     except ValidationError as error:
-        raise InputError(f"{path} is damaged, nothing was imported: {_reasons(error)}") from None
-
-
-def exported(path: Path) -> str:
-    """The name of the document that an exported file holds, "" of another; raises `InputError` if it is no JSON."""
-    data = _parse(_read(path), path)
-    kind = data.get("kind") if isinstance(data, Mapping) else None
-    return next((one.name for one in DOCUMENTS.values() if one.export and one.kind == kind), "")
+        raise InputError(f"{file.path} is damaged, nothing was imported: {_reasons(error)}") from None
 
 
 def _read(path: Path) -> str:

@@ -1,6 +1,8 @@
 """`export`: what a name means, which form it has, and that a mistake is a sentence and leaves no file."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -85,6 +87,21 @@ def test_what_was_exported_is_imported_whatever_it_is(run, monkeypatch, name, to
     monkeypatch.setenv("ENGINEBENCH_HOME", "other")
     assert run("import", "out.json").stderr.split("imported ")[-1].strip() == told
     assert "all were there already" in run("import", "out.json").stderr
+
+
+@pytest.mark.parametrize("command", [("import",), ("profiles", "import")])
+def test_what_comes_through_a_pipe_is_imported(run, monkeypatch, command):
+    exported = run("export", "p0000001").stdout
+    monkeypatch.setenv("ENGINEBENCH_HOME", "other")
+    reading, writing = os.pipe()
+    with ThreadPoolExecutor() as threads, os.fdopen(reading):
+        threads.submit(_write, writing, exported)
+        assert "imported 1 profile" in run(*command, f"/dev/fd/{reading}").stderr
+
+
+def _write(descriptor, text):
+    with os.fdopen(descriptor, "w") as pipe:
+        pipe.write(text)
 
 
 def test_a_name_of_two_profiles_means_both(run):

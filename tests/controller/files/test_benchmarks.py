@@ -10,6 +10,7 @@ import invented
 from controller.plain import fields, series
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.benchmarks import export_benchmarks, import_benchmarks
+from enginebench_controller.files.reading import read_file
 from enginebench_controller.records import (
     Derivation,
     DerivationKind,
@@ -50,7 +51,7 @@ def exported(exporting, tmp_path):
 
 @pytest.mark.slow
 def test_everything_arrives_and_is_marked_as_imported(exporting, importing, exported):
-    assert import_benchmarks(importing, exported) == ("b0000001",)
+    assert import_benchmarks(importing, read_file(exported)) == ("b0000001",)
 
     sent, arrived = exporting.bundle("b0000001"), importing.bundle("b0000001")
     assert arrived.benchmark == replace(sent.benchmark, imported=True)
@@ -87,7 +88,7 @@ def test_outputs_are_judged_alike_where_they_arrive(importing, tmp_path):
     told = [one["outcome"]["sound"] for one in json.loads(file.read_text())["benchmarks"]]
 
     importing.save_model(invented.model(name="my-own-name"))
-    import_benchmarks(importing, file)
+    import_benchmarks(importing, read_file(file))
 
     for identity, exported_as, sound in zip(("b0000001", "b0000002"), told, (False, True), strict=True):
         assert [bool(judged(one, identity)) for one in (exporting, importing)] == [sound, sound]
@@ -100,7 +101,7 @@ def test_an_export_of_before_has_no_models(importing, exported):
     def older(document):
         assert document["benchmarks"][0].pop("models")
 
-    assert import_benchmarks(importing, edited(exported, older)) == ("b0000001",)
+    assert import_benchmarks(importing, read_file(edited(exported, older))) == ("b0000001",)
     assert importing.models() == ()
 
 
@@ -113,15 +114,15 @@ def test_a_model_that_was_pruned_by_no_share_is_refused(importing, exported, spa
     text = json.dumps(json.loads(edited(exported, pruned).read_text())).replace("Infinity", "1e999")
     exported.write_text(text)
     with pytest.raises(InputError, match="the sparsity is"):
-        import_benchmarks(importing, exported)
+        import_benchmarks(importing, read_file(exported))
 
 
 @pytest.mark.slow
 def test_importing_again_changes_nothing(importing, exported):
-    import_benchmarks(importing, exported)
+    import_benchmarks(importing, read_file(exported))
     before = importing.bundle("b0000001")
 
-    assert import_benchmarks(importing, exported) == ()
+    assert import_benchmarks(importing, read_file(exported)) == ()
     after = importing.bundle("b0000001")
     assert [fields(one) for one in after.measurements] == [fields(one) for one in before.measurements]
     assert {one: series(after.samples[one]) for one in after.samples} == {
@@ -132,7 +133,7 @@ def test_importing_again_changes_nothing(importing, exported):
 
 @pytest.mark.slow
 def test_the_own_benchmark_stays_ones_own_when_its_export_comes_back(exporting, exported):
-    assert import_benchmarks(exporting, exported) == ()
+    assert import_benchmarks(exporting, read_file(exported)) == ()
     assert exporting.benchmark("b0000001").imported is False
 
 
@@ -142,7 +143,7 @@ def test_several_benchmarks_travel_in_one_file_each_once(exporting, importing, t
     file = tmp_path / "both.json"
     file.write_text(export_benchmarks(exporting, ["b0000001", "b0000002", "b0000001"]))
 
-    assert import_benchmarks(importing, file) == ("b0000001", "b0000002")
+    assert import_benchmarks(importing, read_file(file)) == ("b0000001", "b0000002")
 
 
 def test_an_export_holds_the_public_document_with_raw_samples(exporting):
@@ -161,7 +162,7 @@ def test_an_export_of_before_has_disturbances_in_words_alone(importing, exported
             [{"kind": "other processes", "share": 0.1234, "duration_ns": None, "frequency_hz": None, "said": ""}]
         ]
 
-    import_benchmarks(importing, edited(exported, older))
+    import_benchmarks(importing, read_file(edited(exported, older)))
     disturbed = [one for one in importing.measurements("b0000001")[0].blocks if one.disturbances]
     assert [one.disturbances for one in disturbed] == [(Disturbance(DisturbanceKind.OTHER_PROCESSES, share=0.12),)]
 
@@ -172,7 +173,7 @@ def test_a_disturbance_of_a_kind_that_only_a_newer_version_knows_is_kept_in_its_
         disturbed = document["benchmarks"][0]["measurements"][0]["blocks"][1]
         disturbed.update(disturbances=["a ghost 3 %"], disturbed_by=[{"kind": "ghost", "share": 0.0312}])
 
-    import_benchmarks(importing, edited(exported, newer))
+    import_benchmarks(importing, read_file(edited(exported, newer)))
     assert [*map(str, importing.measurements("b0000001")[0].blocks[1].disturbances)] == ["a ghost 3 %"]
 
 
@@ -234,7 +235,7 @@ def edited(file, change):
 )
 def test_a_file_that_cannot_be_used_is_refused_and_nothing_is_stored(importing, exported, change, says):
     with pytest.raises(InputError, match=says) as refusal:
-        import_benchmarks(importing, edited(exported, change))
+        import_benchmarks(importing, read_file(edited(exported, change)))
 
     assert str(exported) in str(refusal.value)
     assert not importing.path.exists()
@@ -255,7 +256,7 @@ def test_what_is_no_json_document_is_refused(importing, tmp_path, content, says)
     file.write_bytes(content)
 
     with pytest.raises(InputError, match=says):
-        import_benchmarks(importing, file)
+        import_benchmarks(importing, read_file(file))
 
 
 def test_an_export_from_before_a_figure_is_taken_without_it(importing, exported):
@@ -273,7 +274,7 @@ def test_an_export_from_before_a_figure_is_taken_without_it(importing, exported)
                 for name in of_process:
                     del process[name]
 
-    import_benchmarks(importing, edited(exported, older))
+    import_benchmarks(importing, read_file(edited(exported, older)))
     (found, *_) = importing.measurements("b0000001")
     assert of_measurement and {getattr(found, name) for name in of_measurement} == {None}
     assert of_process and {getattr(one, name) for one in found.processes for name in of_process} == {None}
@@ -281,6 +282,6 @@ def test_an_export_from_before_a_figure_is_taken_without_it(importing, exported)
 
 def test_a_missing_file_and_a_folder_are_refused(importing, tmp_path):
     with pytest.raises(InputError, match="there is no file"):
-        import_benchmarks(importing, tmp_path / "missing.json")
+        import_benchmarks(importing, read_file(tmp_path / "missing.json"))
     with pytest.raises(InputError, match="could not be read"):
-        import_benchmarks(importing, tmp_path)
+        import_benchmarks(importing, read_file(tmp_path))

@@ -16,7 +16,7 @@ from enginebench_controller.files.exports.benchmarks import ExportDocument, expo
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.profiles import ProfilesDocument, import_profiles
-from enginebench_controller.files.reading import read_export
+from enginebench_controller.files.reading import ExportFile, read_export, read_file
 from enginebench_controller.records import Derivation, DerivationKind
 from enginebench_controller.store.store import Store
 from fuzzing import fuzzed
@@ -32,12 +32,12 @@ class Place:
     store: Store
     file: Path
 
-    def imports(self, content: bytes, importing: Callable[[Store, Path], tuple[str, ...]]) -> tuple[str, ...]:
+    def imports(self, content: bytes, importing: Callable[[Store, ExportFile], tuple[str, ...]]) -> tuple[str, ...]:
         """Import; a refusal is one line, and changes nothing."""
         self.file.write_bytes(content)
         before = self.store.generation()
         try:
-            return importing(self.store, self.file)
+            return importing(self.store, read_file(self.file))
         except InputError as error:
             assert "\n" not in str(error) and str(self.file) in str(error)
             assert self.store.generation() == before
@@ -98,11 +98,11 @@ def test_a_doctored_export_of_profiles_is_read_or_refused(
     place.imports(serialized(document), lambda _, file: read_profiles(file))
 
 
-def read_benchmarks(file: Path) -> tuple[str, ...]:
+def read_benchmarks(file: ExportFile) -> tuple[str, ...]:
     return tuple(form.to_bundle().benchmark.id for form in read_export(file, ExportDocument).benchmarks)
 
 
-def read_profiles(file: Path) -> tuple[str, ...]:
+def read_profiles(file: ExportFile) -> tuple[str, ...]:
     return tuple(form.to_record().id for form in read_export(file, ProfilesDocument).profiles)
 
 

@@ -10,6 +10,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.profiles import import_profiles
+from enginebench_controller.files.reading import read_file
 from enginebench_controller.store.store import Store
 
 PROFILES = (invented_profiles.profile(), invented_profiles.profile_of_failure())
@@ -28,15 +29,15 @@ def exported(tmp_path):
 
 
 def test_an_import_brings_back_what_was_exported_marked_as_imported_and_once(store, exported):
-    assert import_profiles(store, exported) == ("p0000001", "p0000002")
-    assert import_profiles(store, exported) == ()
+    assert import_profiles(store, read_file(exported)) == ("p0000001", "p0000002")
+    assert import_profiles(store, read_file(exported)) == ()
 
     for profile in PROFILES:
         assert store.profile(profile.id) == replace(profile, imported=True)
 
 
 def test_what_was_imported_can_be_exported_again(store, exported, tmp_path):
-    import_profiles(store, exported)
+    import_profiles(store, read_file(exported))
     again = tmp_path / "again.json"
     export_profiles([store.profile(one.id) for one in PROFILES], [], ExportFormat.JSON, again)
 
@@ -70,5 +71,5 @@ def test_a_file_that_is_none_changes_nothing(spoil, why, store, exported):
     exported.write_text(json.dumps(document))
 
     with pytest.raises(InputError, match=why):
-        import_profiles(store, exported)
+        import_profiles(store, read_file(exported))
     assert store.profiles() == ()

@@ -32,7 +32,7 @@ from enginebench_controller.files.exports.measurements import export_measurement
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.files.profiles import ProfilesDocument, import_profiles
-from enginebench_controller.files.reading import exported
+from enginebench_controller.files.reading import read_file
 from enginebench_controller.files.verdicts.gates import gate_document
 from enginebench_controller.home import Home, default_home, home_to_change, home_to_read
 from enginebench_controller.records import Benchmark, Measurement, Search, SearchKind
@@ -256,8 +256,9 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `export` wrote.")],
 ) -> None:
     """Import exported benchmarks or profiles; what is already there stays as it is."""
-    is_of_profiles = exported(file) == ProfilesDocument.document
+    read = read_file(file)
+    is_of_profiles = read.document == ProfilesDocument.document
     what, add = ("profiles", import_profiles) if is_of_profiles else ("benchmarks", import_benchmarks)
-    imported = add(default_home().store, file)
+    imported = add(default_home().store, read)
     noun = what.removesuffix("s") if len(imported) == 1 else what
     remark(f"imported {len(imported)} {noun}: {', '.join(imported) or 'all were there already'}")

@@ -27,6 +27,7 @@ from enginebench_controller.cli.tables import instant
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.profiles import import_profiles, profile_list_document, profiles_document
+from enginebench_controller.files.reading import read_file
 from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Roofline, rooflines
 from enginebench_controller.home import default_home, home_to_change, home_to_read
 from enginebench_controller.plan.plan import make_plan
@@ -373,6 +374,6 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `profiles export` wrote as JSON.")],
 ) -> None:
     """Import exported profiles; what is already there stays as it is."""
-    imported = import_profiles(default_home().store, file)
+    imported = import_profiles(default_home().store, read_file(file))
     noun = "profile" if len(imported) == 1 else "profiles"
     remark(f"imported {len(imported)} {noun}: {', '.join(imported) or 'all were there already'}")

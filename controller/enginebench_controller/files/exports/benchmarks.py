@@ -8,7 +8,6 @@ import base64
 import json
 from collections.abc import Sequence
 from math import prod
-from pathlib import Path
 from typing import Annotated, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from pydantic import Base64Bytes, Field, model_validator
 from enginebench_controller.files.benchmarks import BenchmarkForm, MeasurementForm, benchmark_document
 from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import Count, Derived, DocumentForm, Form, Series, Sometimes, with_fields_of
-from enginebench_controller.files.reading import read_export
+from enginebench_controller.files.reading import ExportFile, read_export
 from enginebench_controller.records import (
     Benchmark,
     BlockSamples,
@@ -201,13 +200,13 @@ def export_benchmarks(store: Store, benchmark_ids: Sequence[str]) -> str:
     return json.dumps(export, allow_nan=False)
 
 
-def import_benchmarks(store: Store, path: Path) -> tuple[str, ...]:
+def import_benchmarks(store: Store, file: ExportFile) -> tuple[str, ...]:
     """Store what an export holds and return the ids of the benchmarks that brought something new.
 
     Ids are kept, so importing again changes nothing; new benchmarks are marked as imported. Raises `InputError` for a
-    file that is missing, not an export, made by a newer enginebench or damaged; nothing is stored then.
+    file that is not an export, made by a newer enginebench or damaged; nothing is stored then.
     """
-    export = read_export(path, ExportDocument)
+    export = read_export(file, ExportDocument)
     return store.add_bundles([form.to_bundle() for form in export.benchmarks])
 
 
