@@ -75,10 +75,20 @@ class Lake:
         return f"{self.url}/{table.name}"
 
 
+_TAKEN_FOR_PART_OF_A_URL = re.compile(r"[\[\]|^\\\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}")
+"""What the library cannot have in the path of a folder: it panics at it, or looks for the tables elsewhere."""
+
+
 def lake_at(said: str) -> Lake:
-    """The lake that a person names. Raises `InputError` for what is no folder or s3://BUCKET/…, or has secrets."""
+    """The lake that a person names.
+
+    Raises `InputError` for what is no folder or s3://BUCKET/…, has secrets, or has in its path what no lake can.
+    """
     if "://" not in said:
-        return Lake(str(Path(said).expanduser().absolute()))
+        folder = str(Path(said).expanduser().absolute())
+        if taken := _TAKEN_FOR_PART_OF_A_URL.search(folder):
+            raise InputError(f"a lake cannot have {taken[0]!r} in its path, as {folder!r} has; name another folder")
+        return Lake(folder)
     parts = urlsplit(said)
     if parts.username or parts.password or parts.query:
         raise InputError(

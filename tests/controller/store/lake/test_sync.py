@@ -8,7 +8,7 @@ import pytest
 
 import invented
 from controller.store.lake.conftest import fill
-from enginebench_controller.errors import StoreError
+from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.lake.place import lake_at
 from enginebench_controller.store.lake.reading import LakeStore, forget
 from enginebench_controller.store.lake.tables import MODELS, PROFILE, TABLES
@@ -156,3 +156,18 @@ def test_a_store_that_is_busy_is_told_in_its_own_words(lake, tmp_path):
 
     with pytest.raises(StoreError, match="is not a DuckDB file"):
         sync(broken, lake)
+
+
+@pytest.mark.parametrize("folder", ["a[b", "a]b", "a|b", "a^b", "a\\b", "a%20b", "a\tb"])
+def test_a_folder_that_the_library_takes_for_another_is_refused(tmp_path, folder):
+    with pytest.raises(InputError, match=r"cannot have .* in its path"):
+        lake_at(str(tmp_path / folder))
+
+
+@pytest.mark.parametrize("folder", ["a b", "a%b", "a#b?", "ä{b}", "a'b\"*"])
+def test_a_lake_in_a_folder_of_any_other_name_is_written_and_read(own, tmp_path, folder):
+    lake = lake_at(str(tmp_path / folder))
+    sync(own.path, lake)
+    assert {one.benchmark.id for one in LakeStore(own.path, [lake.url]).benchmarks()} == {
+        one.benchmark.id for one in own.benchmarks()
+    }
