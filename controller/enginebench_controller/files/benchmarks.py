@@ -5,9 +5,9 @@ Every document is valid RFC 8259 (no NaN), names its units, writes unknown as nu
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import (
@@ -236,6 +236,13 @@ class SubjectForm(Form):
     effective: Effective
     status: Status
     failure: Failure | None
+
+    @model_validator(mode="after")
+    def _with_counts_that_can_be_kept(self) -> Self:
+        chosen = self.configuration
+        if not all(0 <= one < 2**31 for one in (chosen.batch, chosen.cores, chosen.streams, chosen.requests)):
+            raise ValueError("a count of the configuration is out of range")
+        return self
 
 
 @with_fields_of(LatencySummary)

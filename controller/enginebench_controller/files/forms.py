@@ -29,6 +29,7 @@ Sometimes = Annotated[T, Field(default_factory=absent)]
 
 Id = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Place = Annotated[int, Field(ge=0, lt=2**31)]
 Series = list[Count]
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from enginebench_controller.files.benchmarks import SubjectForm, subject_document
 from enginebench_controller.files.documents import Document, head
-from enginebench_controller.files.forms import Count, Derived, DocumentForm, Form, OutcomeForm, Sometimes
+from enginebench_controller.files.forms import Count, Derived, DocumentForm, Form, OutcomeForm, Place, Sometimes
 from enginebench_controller.files.reading import ExportFile, read_export
 from enginebench_controller.graph.roofline import Roofline, rooflines
 from enginebench_controller.records import (
@@ -123,7 +123,6 @@ def _nodes(nodes: Sequence[ProfileNode]) -> list[Document]:
 
 Shape = tuple[Annotated[int, Field(ge=-(2**63), lt=2**63)], ...]
 Names = tuple[str, ...]
-Place = Annotated[int, Field(ge=0, lt=2**31)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 

@@ -182,6 +182,10 @@ def test_an_unknown_benchmark_cannot_be_exported(exporting):
         export_benchmarks(exporting, ["nope"])
 
 
+def measured(document):
+    return document["benchmarks"][0]["measurements"][0]
+
+
 def first_block(document):
     return document["benchmarks"][0]["measurements"][0]["samples"][0]
 
@@ -230,6 +234,20 @@ def edited(file, change):
         (lambda d: block(d).update(disturbed_by=[{"kind": [], "share": 1.0}]), r"blocks\.0\.disturbances\.0"),
         (lambda d: block(d).update(disturbed_by=[{"kind": "steal", "share": "all"}]), "share"),
         (lambda d: d["benchmarks"][0]["measurements"][1]["configuration"].update(batch="one"), "batch"),
+        (lambda d: measured(d)["configuration"].update(batch=2**40), "a count of the configuration is out of range"),
+        (lambda d: measured(d)["processes"][0].update(index=2**40), "index of a process or block is out of range"),
+        (lambda d: block(d).update(index=2**40), "index of a process or block is out of range"),
+        (lambda d: block(d).update(begin_ns=2**63), "a number of a process or block is out of range"),
+        (lambda d: block(d)["evidence"].update(cpu_time_ns=2**63), "a number of a process or block is out of range"),
+        (lambda d: first_block(d).update(process=2**40), r"samples\.0\.process"),
+        (lambda d: first_block(d)["latency_ns"].pop(), "there are 199 samples of 200 iterations"),
+        (lambda d: measured(d)["processes"].append(measured(d)["processes"][0]), "process 0 is there twice"),
+        (lambda d: measured(d)["blocks"].append(block(d)), r"block \(0, 0\) is there twice"),
+        (
+            lambda d: measured(d)["samples"].append(first_block(d) | {"latency_ns": []}),
+            "with samples .* is there twice",
+        ),
+        (lambda d: d["benchmarks"][0]["measurements"].append(measured(d)), "measurement m1 is there twice"),
         (lambda d: d["benchmarks"][0]["benchmark"].update(name="lone \ud800 surrogate"), "damaged"),
     ],
 )

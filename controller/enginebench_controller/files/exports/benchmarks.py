@@ -6,6 +6,7 @@ stored, and stored in one transaction.
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Sequence
 from math import prod
 from typing import Annotated, Self
@@ -16,7 +17,16 @@ from pydantic import Base64Bytes, Field, model_validator
 
 from enginebench_controller.files.benchmarks import BenchmarkForm, MeasurementForm, benchmark_document
 from enginebench_controller.files.documents import Document, head
-from enginebench_controller.files.forms import Count, Derived, DocumentForm, Form, Series, Sometimes, with_fields_of
+from enginebench_controller.files.forms import (
+    Count,
+    Derived,
+    DocumentForm,
+    Form,
+    Place,
+    Series,
+    Sometimes,
+    with_fields_of,
+)
 from enginebench_controller.files.reading import ExportFile, read_export
 from enginebench_controller.records import (
     Benchmark,
@@ -37,14 +47,15 @@ from enginebench_controller.records.fields import (
     from_float32_bytes,
     to_float32_bytes,
 )
+from enginebench_controller.records.figures import values
 from enginebench_controller.store.store import BenchmarkBundle, Store
 
 
 class SamplesForm(Form):
     """One of `samples`: those of one block, in nanoseconds. The instants are there only under an open loop."""
 
-    process: Count
-    block: Count
+    process: Place
+    block: Place
     latency_ns: Series
     scheduled_ns: Sometimes[Series | None]
     sent_ns: Sometimes[Series | None]
@@ -94,6 +105,27 @@ class ExportedMeasurementForm(MeasurementForm):
     samples: tuple[SamplesForm, ...]
     captured_outputs: tuple[OutputForm, ...]
 
+    @model_validator(mode="after")
+    def _with_all_of_its_samples(self) -> Self:
+        found = sum(len(one.latency_ns) for one in self.samples)
+        if found and self.iterations not in (None, found):
+            raise ValueError(f"there are {found:,} samples of {self.iterations:,} iterations")
+        return self
+
+    @model_validator(mode="after")
+    def _with_parts_that_can_be_kept(self) -> Self:
+        _require_once("process", [one.index for one in self.processes])
+        _require_once("block", [(one.process, one.index) for one in self.blocks])
+        _require_once("block with samples", [(one.process, one.block) for one in self.samples])
+        places = [*(one.index for one in self.processes), *(one for b in self.blocks for one in (b.process, b.index))]
+        if not all(0 <= one < 2**31 for one in places):
+            raise ValueError("the index of a process or block is out of range")
+        figures = [*self.processes, *self.blocks, *(one.evidence for one in self.blocks)]
+        numbers = (value for one in figures for value in values(one).values() if isinstance(value, int))
+        if not all(-(2**63) <= one < 2**63 for one in numbers):
+            raise ValueError("a number of a process or block is out of range")
+        return self
+
     def to_record(self, benchmark_id: str) -> Measurement:
         """Return the measurement that was exported, without its raw samples."""
         return self.to(
@@ -133,6 +165,11 @@ class ExportedBenchmarkForm(BenchmarkForm):
 
     models: Sometimes[tuple[ExportedModelForm, ...] | None]
     measurements: tuple[ExportedMeasurementForm, ...]
+
+    @model_validator(mode="after")
+    def _with_each_measurement_once(self) -> Self:
+        _require_once("measurement", [one.id for one in self.measurements])
+        return self
 
     def to_bundle(self) -> BenchmarkBundle:
         """Return everything that was exported, the benchmark marked as imported."""
@@ -184,6 +221,11 @@ def output_data(output: CapturedOutput) -> Document:
         "stride": output.stride,
         "values": base64.b64encode(to_float32_bytes(output.values)).decode("ascii"),
     }
+
+
+def _require_once(what: str, keys: Sequence[object]) -> None:
+    if twice := [key for key, count in Counter(keys).items() if count > 1]:
+        raise ValueError(f"{what} {twice[0]} is there twice")
 
 
 def _array(series: list[int] | None) -> NDArray[np.int64] | None:
