@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from math import prod
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,8 @@ class ExportedMeasurementForm(MeasurementForm):
     blocks: tuple[ToldBlock, ...]
     samples: tuple[SamplesForm, ...]
     captured_outputs: tuple[OutputForm, ...]
+    if TYPE_CHECKING:
+        iterations: int | None  # of the figures, which only a running program adds
 
     @model_validator(mode="after")
     def _with_all_of_its_samples(self) -> Self:
