@@ -28,11 +28,11 @@ REACH = 1.25
 """A look tells enough of rates within this factor to have fresh processes confirm them."""
 MARGIN = 0.15
 """By so much, as a logarithm, a limited figure is to lie below its limit, where fresh processes are to confirm that."""
+BEYOND = 0.02
+"""And by so much the end of its interval, after fresh processes have told how wide that is."""
 LONGER = 4
 """So many times as long as needed do fresh processes take where a third of the time that is left allows that: what they
 tell is half as wide then."""
-BEYOND = 0.02
-"""And by so much the end of its interval, after fresh processes have told how wide that is."""
 
 
 @dataclass(frozen=True)
