@@ -87,12 +87,15 @@ async def test_the_room_of_an_upload_under_way_is_its_own(client: Client, agent:
     async def slow() -> AsyncIterator[model_pb2.UploadRequest]:
         header = model_pb2.UploadHeader(sha256=digest(announced), size_bytes=len(announced))
         yield model_pb2.UploadRequest(header=header)
-        await sent.wait()
         for begin in range(0, len(announced), MEGABYTE):
+            if begin == 5 * MEGABYTE:
+                await sent.wait()
             yield model_pb2.UploadRequest(chunk=announced[begin : begin + MEGABYTE])
 
     call = asyncio.ensure_future(client.models.Upload(slow()))
-    await eventually(lambda: f"{digest(announced)}.part" in held(agent))
+    part = agent.data_dir / "files" / f"{digest(announced)}.part"
+    await eventually(lambda: part.exists() and part.stat().st_size >= 4 * MEGABYTE)
+    os.utime(part, ns=(1, 1))
     async with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "max_cache_bytes"):
         await client.upload(CONTENTS[2])
     sent.set()

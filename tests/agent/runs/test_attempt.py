@@ -116,7 +116,7 @@ async def test_peaks_of_memory_are_told_by_the_agent_where_the_child_cannot(benc
     result = await bench.run(
         "from enginebench_proto.v1.measurement_pb2 import Phase\n"
         "phase('read'); phase('compile')\n"
-        f"held = b'x' * {hold}; time.sleep(0.3); del held\n"
+        f"held = b'x' * {hold}; time.sleep(1.0); del held\n"
         "phase('teardown')\n"
         "result(phases=[Phase(name='read', peak_rss_bytes=7), Phase(name='compile'), Phase(name='teardown')])\n"
     )

@@ -52,9 +52,12 @@ def test_blocks_without_a_result_and_unfinished_results_are_removed(spool: Spool
 
 
 @pytest.mark.fault(21)
-def test_a_damaged_result_is_set_aside_with_its_blocks_and_told_as_damaged(spool: Spool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [b"\xff" * 20, b"", b"EBS2"], ids=["garbage", "nothing", "only how it begins"])
+def test_a_damaged_result_is_set_aside_with_its_blocks_and_told_as_damaged(
+    spool: Spool, tmp_path: Path, left: bytes
+) -> None:
     _write(spool)
-    (tmp_path / "r").write_bytes(b"\xff" * 20)
+    (tmp_path / "r").write_bytes(left)
     (tmp_path / "no run's name!").write_bytes(b"\xff" * 20)
     for _ in range(2):
         (result,) = spool.recover()

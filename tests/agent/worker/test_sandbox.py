@@ -66,11 +66,12 @@ def room(tmp_path: Path, run_worker: Callable) -> Room:
 def engine(room: Room, install_plugin: Callable, make_spec: Callable, tiny_model: Path) -> Callable:
     """Run the pliable engine in the sandbox, with a statement put into its compilation."""
 
-    def run(statement: str = "", *words: str, **options: object) -> object:
+    def run(statement: str = "", *words: str, inputs: Path | None = None, **options: object) -> object:
         folder = install_plugin("mine", engine_with(compile="import os; exec(" + repr(statement) + ", {'os': os})"))
         model = room.own / "model" / "tiny.onnx"
         model.hardlink_to(tiny_model)
-        return room.child(*words, "run", str(model), spec=make_spec("mine"), folders=[folder], **options)
+        given = [] if inputs is None else ["--inputs", str(inputs)]
+        return room.child(*words, "run", str(model), *given, spec=make_spec("mine"), folders=[folder], **options)
 
     return run
 
@@ -104,13 +105,16 @@ def test_an_engine_sees_no_keys_no_homes_and_no_temporary_files_of_others(room: 
 
 
 @shut_in
-def test_an_engine_writes_to_its_own_folder_only_and_its_model_stays_as_it_is(
+def test_an_engine_writes_to_its_own_folder_only_and_its_model_and_inputs_stay_as_they_are(
     room: Room, engine: Callable, tiny_model: Path
 ) -> None:
     before = tiny_model.read_bytes()
+    (cached := room.data / "cached").write_bytes(b"of the cache, for all runs")
+    (inputs := room.own / "inputs").mkdir()
+    (inputs / "x").hardlink_to(cached)
     statement = f"""
 open("own", "w").close(), open("model/beside", "w").close()
-for name in ("model/tiny.onnx", {sys.executable!r}, {__file__!r}):
+for name in ("model/tiny.onnx", "inputs/x", {sys.executable!r}, {__file__!r}):
     for change in (lambda: open(name, "r+b"), lambda: os.chmod(name, 0o666), lambda: os.unlink(name)):
         try:
             change()
@@ -118,8 +122,8 @@ for name in ("model/tiny.onnx", {sys.executable!r}, {__file__!r}):
             continue
         raise AssertionError(name)
 """
-    assert passed(engine(statement))
-    assert tiny_model.read_bytes() == before
+    assert passed(engine(statement, inputs=inputs))
+    assert (tiny_model.read_bytes(), cached.read_bytes()) == (before, b"of the cache, for all runs")
     assert (room.own / "own").exists()
 
 

@@ -168,3 +168,9 @@ def test_of_many_those_are_taken_that_answer(home: Home) -> None:
         to_measure(home, ["label:site=lab2"], any_of=2)
     with pytest.raises(InputError, match="--any 4 of 3 targets"):
         to_measure(home, ["label:site=lab2"], any_of=4)
+
+
+def test_of_many_that_are_idle_the_quietest_are_taken(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("random.sample", lambda names, count: [*names][:count])  # nuc would be first
+    measured(home, "pi", disturbed=False)
+    assert to_measure(home, ["label:site=lab2"], any_of=1) == ("pi",), "of the other nobody knows"

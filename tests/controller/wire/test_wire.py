@@ -39,7 +39,7 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.records.fields import ENGINES
 from enginebench_controller.wire import fields
-from enginebench_proto.v1 import device_pb2, engine_pb2, host_pb2, measurement_pb2, run_pb2
+from enginebench_proto.v1 import device_pb2, engine_pb2, host_pb2, measurement_pb2, peaks_pb2, run_pb2
 
 CONFIGURATION = Configuration(
     device="GPU.0",
@@ -261,3 +261,9 @@ def test_what_a_thousand_targets_tell_alike_is_kept_once() -> None:
     assert of_one is of_another == "AMD EPYC 7B13"
     long_ones = [fields.short("x" * 200) for _ in range(2)]
     assert long_ones[0] is long_ones[1] and len(long_ones[0]) == fields.MAX_NAME_CHARS
+
+
+def test_a_peak_that_could_not_be_measured_has_no_rate_and_not_one_of_zero() -> None:
+    peak = wire.from_peak(peaks_pb2.Peak(kind=peaks_pb2.PEAK_KIND_FLOPS, failure="it crashed"), "nuc")
+    assert peak is not None
+    assert (peak.rate, peak.failure) == (None, "it crashed")

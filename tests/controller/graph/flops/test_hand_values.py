@@ -214,6 +214,14 @@ def test_the_attention_of_onnx_runtime_projects_first(tmp_path: Path) -> None:
     assert cost.activation_bytes == 2 * 4 * 2 * 8 * 16, "input and output have the same shape"
 
 
+def test_the_attention_of_onnx_runtime_looks_at_what_it_remembers_too(tmp_path: Path) -> None:
+    """12 288 MACs of the projection as above; 2·8·(8 + 7) = 240 pairs × (16 + 16) = 7680."""
+    layer = node("Attention", ["x", "w", "b", "", "past"], ["y", "present"], domain="com.microsoft", num_heads=4)
+    inputs = [("x", [2, 8, 16]), ("past", [2, 2, 4, 7, 4])]
+    cost = cost_of(layer, tmp_path, inputs, {"w": floats(16, 48), "b": floats(48)})
+    assert (cost.macs, cost.flops) == (12_288 + 7680, 2 * (12_288 + 7680) + 4 * 240 * 6)
+
+
 @pytest.mark.parametrize(
     ("layer", "shape", "flops"),
     [
