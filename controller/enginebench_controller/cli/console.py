@@ -49,7 +49,8 @@ def asked_width() -> int | None:
 
 
 def stderr() -> Console:
-    """The console for progress and remarks."""
+    """The console for progress and remarks. Where both streams go to one log, data printed before them stands before."""
+    sys.stdout.flush()
     return Console(stderr=True, highlight=False)
 
 

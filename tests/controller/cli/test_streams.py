@@ -60,8 +60,9 @@ def test_remarks_that_nobody_reads_change_nothing(command, around):
 
 
 @pytest.mark.slow
-def test_what_is_not_to_be_buffered_comes_at_once(command):
-    code, told = command("plugin new abacus", "PYTHONUNBUFFERED=1 {} >&2")
+@pytest.mark.parametrize("variable", ["PYTHONUNBUFFERED=1", "PYTHONUNBUFFERED="])
+def test_in_one_log_data_stands_before_the_remarks_on_it(command, variable):
+    code, told = command("plugin new abacus", variable + " {} >&2")
     assert code == 0 and told.startswith("enginebench-abacus\nput your engine into enginebench-abacus/src; ")
 
 
