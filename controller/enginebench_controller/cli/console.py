@@ -49,7 +49,7 @@ def asked_width() -> int | None:
 
 
 def stderr() -> Console:
-    """The console for progress and remarks. Where both streams go to one log, data printed before them stands before."""
+    """The console for progress and remarks. In a log of both streams, data printed before them stands before them."""
     sys.stdout.flush()
     return Console(stderr=True, highlight=False)
 
