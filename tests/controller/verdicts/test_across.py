@@ -158,3 +158,29 @@ def test_what_was_asked_of_the_engine_makes_rows_of_their_own(setting):
     found = across_targets([*few, *others], snapshots, ())
     assert [row.targets for row in found.rows] == [21, 21]
     assert found.odd == () and found.odd_once == ()
+
+
+def taking(*latencies_ms):
+    """One configuration on a board for each of these latencies, to the last digit."""
+    measurements, snapshots = boards(len(latencies_ms), batches=(1,))
+    exactly = [
+        replace(one, latency=replace(one.latency, median_ns=latency_ms * 1e6))
+        for one, latency_ms in zip(measurements, latencies_ms, strict=True)
+    ]
+    return across_targets(exactly, snapshots, ())
+
+
+def test_a_row_has_what_a_tenth_and_what_nine_tenths_of_the_targets_take_at_most():
+    (row,) = taking(*range(1, 12)).rows
+    assert (row.low_ns, row.median_ns, row.high_ns) == (2e6, 6e6, 10e6)
+
+
+@pytest.mark.parametrize(("ratio", "stands_out"), [(1.08, False), (1.12, True), (0.92, False), (0.89, True)])
+def test_of_targets_that_are_all_alike_those_stand_out_that_are_more_than_a_tenth_away(ratio, stands_out):
+    assert bool(taking(ratio, *[1.0] * 10).odd) is stands_out
+
+
+@pytest.mark.parametrize(("deviations", "stands_out"), [(4.5, False), (5.5, True), (-4.5, False), (-5.5, True)])
+def test_of_targets_that_differ_those_stand_out_that_are_more_than_five_deviations_away(deviations, stands_out):
+    differing = (0.95, 1.05) * 10  # normal values half of which are so far from the middle deviate by 0.05 × 1.4826
+    assert bool(taking(1 + deviations * 0.05 * 1.4826, 1.0, *differing).odd) is stands_out
