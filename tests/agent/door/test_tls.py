@@ -5,15 +5,16 @@ import contextlib
 import json
 import socket
 import ssl
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from agent_process import Client, eventually, make_spec, run_command
+from agent_process import Client, digest, eventually, make_spec, run_command
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from agent_server import AgentProcess
 from certified import Certified, credentials
@@ -22,8 +23,9 @@ from enginebench_agent.door.audit import AuditLog
 from enginebench_agent.door.permissions import THIS_MACHINE
 from enginebench_agent.door.tls import MaterialFolder, load_material, server_credentials
 from enginebench_agent.errors import SetupError
+from enginebench_controller.targets.authority.certificates import authority_certificate, pem
 from enginebench_proto.agreed.roles import Role
-from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc
+from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc, model_pb2
 
 pytestmark = pytest.mark.slow
 
@@ -153,6 +155,16 @@ def test_it_does_not_start_with_files_that_do_not_fit(tmp_path: Path, own: Certi
 
 
 @pytest.mark.fault(14)
+def test_a_certificate_is_worth_nothing_once_its_authority_has_ended(own: Certified, tls: Path) -> None:
+    key = load_pem_private_key((own.authority.folder / "ca.key").read_bytes(), password=None)
+    now = datetime.now(UTC)
+    ended = authority_certificate(key, "tests", now - timedelta(days=2), now - timedelta(days=1))
+    (tls / "ca.crt").write_bytes(pem(ended.certificate))
+    with pytest.raises(SetupError, match=f"ended at {now - timedelta(days=1):%Y-%m-%d %H:%M} UTC"):
+        load_material(tls)
+
+
+@pytest.mark.fault(14)
 def test_it_does_not_start_with_a_key_that_others_can_read(tmp_path: Path, tls: Path) -> None:
     (tls / "agent.key").chmod(0o640)
     assert "chmod 600" in refusal(tmp_path, tls)
@@ -260,6 +272,23 @@ async def test_what_changes_something_or_is_refused_leaves_a_line(
     assert log.stat().st_mode & 0o777 == 0o600
 
 
+async def test_a_call_that_was_cancelled_is_not_recorded_as_one_that_succeeded(
+    client: Client, agent: AgentProcess, model: bytes
+) -> None:
+    async def half() -> AsyncIterator[model_pb2.UploadRequest]:
+        yield model_pb2.UploadRequest(header=model_pb2.UploadHeader(sha256=digest(model), size_bytes=len(model)))
+        yield model_pb2.UploadRequest(chunk=model[:100])
+        await asyncio.Event().wait()
+
+    call = client.models.Upload(half())
+    await eventually((agent.data_dir / "files" / f"{digest(model)}.part").exists)
+    call.cancel()
+    log = agent.data_dir / "audit.log"
+    await eventually(lambda: log.exists() and log.read_text().endswith("\n"))
+    (line,) = map(json.loads, log.read_text().splitlines())
+    assert (line["subject"], line["outcome"]) == (digest(model), "CANCELLED")
+
+
 class Call:
     """As much of a call's context as the audit log asks for."""
 
@@ -268,6 +297,13 @@ class Call:
 
     def code(self) -> Any:
         return None
+
+
+def test_a_call_that_broke_down_is_recorded_as_what_its_caller_was_answered(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.log")
+    with pytest.raises(RuntimeError), log.recorded(THIS_MACHINE, "/service/broken", object(), Call()):
+        raise RuntimeError("a defect")
+    assert json.loads((tmp_path / "audit.log").read_text())["outcome"] == "UNKNOWN"
 
 
 def test_the_audit_log_has_a_bound(tmp_path: Path) -> None:
