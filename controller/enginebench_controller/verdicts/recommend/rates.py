@@ -116,6 +116,7 @@ class _Tries:
         too_high = [rate for rate, seen in self.looks.items() if min(map(max, seen)) > 0]
         self.high_per_s = min(too_high, default=inf)
         self.low_per_s = max((rate for rate in self.looks if rate < self.high_per_s), default=None)
+        self.held_per_s = max((rate for rate, seen in self.confirmed.items() if _is_held(seen)), default=None)
 
     def next(self, terms: RateTerms, left_s: float, start_s: float) -> Step | None:
         """What to measure next; None where all is said, or nothing that is left fits into the time."""
@@ -142,14 +143,13 @@ class _Tries:
 
     def found(self) -> RateFound:
         """What is to be said of this rival."""
-        held = [rate for rate, seen in self.confirmed.items() if _is_held(seen)]
         broken = [self.high_per_s, *(rate for rate, seen in self.confirmed.items() if _is_broken(seen))]
-        rate = max(held, default=None) or min(self.confirmed, default=self.low_per_s)
+        rate = self.held_per_s or min(self.confirmed, default=self.low_per_s)
         above = min((one for one in broken if one > (rate or 0.0)), default=inf)
         seen = self.confirmed.get(rate or 0.0, self.looks.get(rate or 0.0, []))
         of_limit = tuple(_exponentials(interval(one)) for one in zip(*seen, strict=True))
         nothing_left = rate is None and (self.refused or self._look() is None)
-        kept = Kept.HELD if held else Kept.NONE if nothing_left else Kept.CANNOT_TELL
+        kept = Kept.HELD if self.held_per_s else Kept.NONE if nothing_left else Kept.CANNOT_TELL
         return RateFound(kept, self.rival.candidate, rate, None if above == inf else above, of_limit)
 
     def _step(self, rate: float, rounds: int, process_s: float) -> Step:
@@ -170,35 +170,33 @@ class _Tries:
         if self.low_per_s is None:
             lower = _rounded(max(LOWER * self.high_per_s, least))
             return lower if LEAST_SHARE * closed < lower < self.high_per_s else None
-        aim = self._at(self.low_per_s, self._middle(self.looks[self.low_per_s]), -MARGIN)
-        higher = _rounded(min(aim, sqrt(self.low_per_s * min(self.high_per_s, closed)), most))
+        between = sqrt(self.low_per_s * min(self.high_per_s, closed))
+        higher = _rounded(min(self._aimed(self.low_per_s), between, most))
         return higher if higher > REACH * self.low_per_s else None
 
     def _confirm(self, most: float) -> float | None:
         """The next rate for fresh processes, none above `most`; None where none is left that would be worth it."""
-        held = [rate for rate, seen in self.confirmed.items() if _is_held(seen)]
-        if held:
-            rate = max(held)
-            higher = min(self._after(rate), most, *(sqrt(rate * one) for one in self.confirmed if one > rate))
-            return _rounded(higher) if higher > CLOSE * rate else None
+        if held := self.held_per_s:
+            higher = min(self._after(held), most, *(sqrt(held * one) for one in self.confirmed if one > held))
+            return _rounded(higher) if higher > CLOSE * held else None
         if self.confirmed:
             rate = min(self.confirmed)
             lower = min(self._after(rate), rate / CLOSE)
         elif self.low_per_s is not None:
-            aim = self._at(self.low_per_s, self._middle(self.looks[self.low_per_s]), -MARGIN)
-            lower = min(aim, self.high_per_s / CLOSE)
+            lower = min(self._aimed(self.low_per_s), self.high_per_s / CLOSE)
         else:
             return None
         lower = _rounded(min(lower, most))
         return lower if lower > max(self.floor_per_s, LEAST_SHARE * self.rival.closed_per_s) else None
 
-    def _middle(self, seen: Sequence[tuple[float, ...]]) -> float:
-        """By how much the limited latency exceeds its limit, which is the first of all limits."""
-        return interval([one[0] for one in seen])[0]
+    def _aimed(self, looked_at: float) -> float:
+        """Where fresh processes may confirm the limit, by what a look at a rate told."""
+        middle, _, _ = _of_latency(self.looks[looked_at])
+        return self._at(looked_at, middle, -MARGIN)
 
     def _after(self, rate: float) -> float:
         """Where the interval that fresh processes gave at a rate would end just below the limit."""
-        middle, _, high = interval([one[0] for one in self.confirmed[rate]])
+        middle, _, high = _of_latency(self.confirmed[rate])
         return self._at(rate, middle, middle - high - BEYOND)
 
     def _at(self, rate: float, excess: float, wanted: float) -> float:
@@ -219,6 +217,11 @@ def _by_rate(rival: RatedCandidate, taken: Sequence[StepTaken]) -> Mapping[float
         if one.step.rate_per_s is not None and readings:
             found.setdefault(one.step.rate_per_s, []).extend(readings)
     return found
+
+
+def _of_latency(seen: Sequence[tuple[float, ...]]) -> tuple[float, float, float]:
+    """By how much the limited latency exceeds its limit, which is the first of all limits."""
+    return interval([one[0] for one in seen])
 
 
 def _is_held(seen: Sequence[tuple[float, ...]]) -> bool:
