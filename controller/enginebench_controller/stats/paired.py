@@ -55,6 +55,11 @@ class RatioInterval:
         return middle, low, high
 
     @property
+    def inverse(self) -> "RatioInterval":
+        """That of the inverse ratio."""
+        return RatioInterval(-self.middle, -self.high, -self.low)
+
+    @property
     def half(self) -> float:
         """Half the width."""
         return (self.high - self.low) / 2

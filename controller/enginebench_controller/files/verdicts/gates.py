@@ -115,7 +115,7 @@ def _side(result: GateResult, role: str, called: str) -> Document:
 def _metric(one: MetricResult) -> Document:
     found = ratio_of_values(one)
     middle, low, high = found or (None, None, None)
-    control = [finite(value) for value in one.control.ratios] if one.control else None
+    control = [finite(value) for value in one.rule.of_figures(one.control).ratios] if one.control else None
     return {
         "metric": one.metric.value,
         "unit": {"ms": "ns", "MB": "bytes", "mJ": "J"}.get(_UNITS[one.metric][1], "items_per_s"),

@@ -1,9 +1,9 @@
 """What process pairs say of head, base and the control: figures and a verdict a metric, and one of the whole."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import inf, isfinite, log
+from math import isfinite, log
 from statistics import median
 
 from enginebench_controller.plan.plan import (
@@ -189,7 +189,9 @@ def _metric(terms: GateTerms, metric: GateMetric, arms: Mapping[str, Arm], most:
     decides = metric in terms.metrics
     tolerance = parse_percent(terms.tolerate)
     promised = terms.promised.get(metric)
-    rule = GateRule(tolerance) if promised is None else GateRule(tolerance, promised)
+    rule = GateRule(tolerance, more_is_better=metric is GateMetric.THROUGHPUT)
+    if promised is not None:
+        rule = replace(rule, difference=promised)
     if metric is GateMetric.SIZE:
         return _of_size(arms, GateRule(tolerance, 0.0), decides=decides)
     values = {role: _values(metric, arm) for role, arm in arms.items()}
@@ -331,13 +333,4 @@ def _missing(metric: GateMetric, arms: Mapping[str, Arm]) -> str:
 
 def ratio_of_values(result: MetricResult) -> tuple[float, float, float] | None:
     """Head ÷ base with the ends of its interval, as figures of the metric itself: more throughput is above 1."""
-    if result.ratio is None:
-        return None
-    middle, low, high = result.ratio.ratios
-    if result.metric is GateMetric.THROUGHPUT:
-        middle, low, high = _inverse(middle), _inverse(high), _inverse(low)
-    return middle, low, high
-
-
-def _inverse(ratio: float) -> float:
-    return 1 / ratio if ratio else inf
+    return None if result.ratio is None else result.rule.of_figures(result.ratio).ratios

@@ -27,17 +27,23 @@ class GateRule:
     """When head is worse than base; all are shares of base.
 
     `tolerance` is accepted, and `difference` is the smallest that was promised to be told within the budget. An
-    interval that lies above 1 + `beyond` is beyond noise.
+    interval that lies above 1 + `beyond` is beyond noise. What is judged is above 1 where head is worse: head ÷ base,
+    or base ÷ head of a figure of which `more_is_better`.
     """
 
     tolerance: float = 0.01
     difference: float = 0.03
     beyond: float = 0.0
+    more_is_better: bool = False
 
     @property
     def bound(self) -> float:
         """D: what passes is not worse by more than this."""
         return max(self.tolerance, self.difference)
+
+    def of_figures(self, ratio: RatioInterval) -> RatioInterval:
+        """A ratio that is judged as it is told: head ÷ base of the figures themselves, or base ÷ base."""
+        return ratio.inverse if self.more_is_better else ratio
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class GateVerdict:
 
 
 def decide(ratio: RatioInterval | None, rule: GateRule, control: RatioInterval | None = None) -> GateVerdict:
-    """Apply the rule to the log ratio head ÷ base of something of which less is better.
+    """Apply the rule to the log ratio head ÷ base, or its negative where more is better: above 0 is worse.
 
     *Worse* when the interval lies above 1 and its middle above 1 + tolerance. *Pass* when not worse and the interval
     ends below 1 + D. Else *cannot tell*. `control` is the same of base ÷ base, measured along: by how much it is off,
@@ -67,9 +73,9 @@ def decide(ratio: RatioInterval | None, rule: GateRule, control: RatioInterval |
         return GateVerdict(GateOutcome.CANNOT_TELL, False, "too few pairs of processes to tell", stands=False)
     if control is not None:
         ratio = _widened(ratio, control)
-    words, margin = f"head ÷ base is {_words(ratio)}", log1p(rule.tolerance)
+    words, margin = f"head ÷ base is {_words(rule.of_figures(ratio))}", log1p(rule.tolerance)
     if control is not None and _is_different(control, margin):
-        reason = f"base ÷ base is {_words(control)} here and now"
+        reason = f"base ÷ base is {_words(rule.of_figures(control))} here and now"
         sentence = f"{words}: cannot tell, since {reason}"
         return GateVerdict(GateOutcome.CANNOT_TELL, False, sentence, ratio, stands=False)
     if ratio.low > log1p(rule.beyond) and ratio.middle > margin:

@@ -5,10 +5,10 @@ from xml.etree import ElementTree
 import pytest
 
 import invented
-from controller.verdicts.pairs import arms
+from controller.verdicts.pairs import arm, arms
 from enginebench_controller.files.verdicts.gates import gate_document, gate_markdown
 from enginebench_controller.files.verdicts.junit import gate_junit
-from enginebench_controller.plan.plan import GateMetric, GateTerms
+from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
 from enginebench_controller.verdicts.gate.results import GateExplanation, GateResult, LayerShare, judge
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.words import headline, meaning
@@ -49,6 +49,21 @@ def test_what_ci_shows_as_its_time_is_what_all_process_pairs_took() -> None:
     assert [one.tag for one in timed] == ["testsuites", "testsuite", "testcase"]
     assert {one.attrib["time"] for one in timed} == {f"{20 * found.judged.pair_seconds:.3f}"}
     assert float(timed[0].attrib["time"]) > 0
+
+
+def test_of_throughput_every_file_tells_the_ratio_of_items_a_second() -> None:
+    """Head takes a quarter longer, and so did the second process of base."""
+    terms = GateTerms(budget="40s", metrics=(GateMetric.THROUGHPUT,))
+    sides = {BASE: arm([1e6] * 6), CONTROL: arm([1.25e6] * 6), HEAD: arm([1.25e6] * 6)}
+    one = invented.measured("m0000001")
+    found = GateResult(invented.benchmark(), terms, judge(terms, sides), dict.fromkeys(sides, one))
+
+    (told,) = (each for each in gate_document(found)["metrics"] if each["metric"] == "throughput")
+    assert told["ratio"] == pytest.approx(0.894, abs=0.001), "of both processes of base"
+    assert told["control"]["ratio"] == pytest.approx(0.8)
+    assert told["sentence"].startswith("head ÷ base is 0.894 (") and "base ÷ base is 0.800 (" in told["sentence"]
+    assert headline(found).startswith("cannot tell: head ÷ base is 0.894 (")
+    assert "head ÷ base is 0.894 (" in gate_junit(found, strict=False)
 
 
 def test_the_layers_that_explain_it_are_named_with_their_share() -> None:

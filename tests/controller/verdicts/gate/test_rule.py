@@ -84,6 +84,15 @@ def test_the_sentence_names_the_ratio_and_the_bound(middle, half, sentence):
     assert decide(of(middle, half), RULE).sentence == sentence
 
 
+def test_of_what_more_is_better_the_sentence_tells_the_ratio_of_the_figures_themselves():
+    """20 % less throughput is 1.25 where less is better, which is what is judged."""
+    rule = GateRule(more_is_better=True)
+
+    assert decide(of(0.25, 0.01), rule).sentence.startswith("head ÷ base is 0.800 (0.794–0.806): worse")
+    told = decide(of(0.25, 0.01), rule, control=of(0.25, 0.01)).sentence
+    assert told.endswith("base ÷ base is 0.800 (0.794–0.806) here and now")
+
+
 def test_a_control_that_reads_different_lets_nothing_be_told():
     found = decide(of(0.05, 0.01), RULE, control=of(0.04, 0.02))
 
