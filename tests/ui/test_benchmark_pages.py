@@ -7,7 +7,7 @@ import pytest
 import invented
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import jobs
-from enginebench_controller.records import Configuration
+from enginebench_controller.records import Configuration, HostFacts
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS
 from histories import Change, digest, keep_history
@@ -221,7 +221,8 @@ def test_the_mean_is_selectable_and_has_an_interval_of_its_own(grid):
 
 
 def test_another_benchmark_is_overlaid(grid):
-    grid.add_benchmark(replace(invented.benchmark("b0000002", "before"), created_at_unix_ns=1))
+    elsewhere = replace(invented.snapshot(), host=HostFacts(cpu_model="Other CPU"))
+    grid.add_benchmark(replace(invented.benchmark("b0000002", "before"), created_at_unix_ns=1), [elsewhere])
     keep(grid, "old12", "fast", 1, 2, 3.0, "b0000002")
 
     app = opened(BENCHMARK, id="b0000001")
@@ -232,6 +233,7 @@ def test_another_benchmark_is_overlaid(grid):
     assert list(rows["Line"]) == ["fast 1.0", "fast 1.0 · in before"]
     assert rows["Time ÷ base"][1] == pytest.approx(1.5, rel=0.05)
     assert list(rows["It is"])[1] == "slower"
+    assert any("processors differ: Invented CPU and Other CPU" in text for text in texts(app.warning))
 
 
 def test_addresses_that_mean_nothing_show_the_plain_page(grid):

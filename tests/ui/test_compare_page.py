@@ -15,6 +15,7 @@ from enginebench_controller.records import (
     DerivationKind,
     Effective,
     EngineRef,
+    HostFacts,
     ModelVersion,
     Readback,
     ReadbackSource,
@@ -190,6 +191,18 @@ def test_unequal_settings_raise_a_banner(filled):
     app = opened(a=key("fake"), b=key("fake-other"), ea="ke1000000000", eb="er4000000000")
     banner = next(text for text in texts(app.caption) if "Not the same work" in text)
     assert "batch differs: 1 in A, 4 in B" in banner
+
+
+def test_processors_that_differ_are_named_though_the_targets_are_called_alike(store):
+    for number, processor in ((1, "Invented CPU"), (2, "Other CPU")):
+        seen = replace(invented.snapshot(), host=HostFacts(cpu_model=processor))
+        store.add_benchmark(invented.benchmark(f"b{number}"), [seen])
+        one = invented.measured(f"m{number}", f"b{number}", engine=f"fake{number}")
+        store.add_measurement(one, invented.samples(one.id))
+    app = opened(a=key("fake1"), b=key("fake2"), view=INFERENCE)
+    banner = next(text for text in texts(app.caption) if "Not the same work" in text)
+    assert "processors differ: Invented CPU and Other CPU" in banner
+    assert any("not equals: the processors differ" in text for text in texts(app.caption))
 
 
 def test_the_summary_lists_types_and_what_is_left_out(filled):

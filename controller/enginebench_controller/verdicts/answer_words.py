@@ -17,6 +17,7 @@ from enginebench_controller.stats.ranking import Rank, Ranking, Standing
 from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.doubts import Mark, marks
+from enginebench_controller.verdicts.pairing import Snapshots, processor_at
 from enginebench_controller.verdicts.parity import PRECISION_OF_THE_ENGINE, unequal_effective
 from enginebench_proto.agreed.words import DEFAULT_DEVICE, Precision
 
@@ -325,6 +326,7 @@ class AnswerGround:
     plan: Mapping[str, Any] | None
     practical: float
     planned: Mapping[str, int]
+    snapshots: Snapshots
 
 
 def is_self_test(members: Sequence[Rival]) -> bool:
@@ -349,6 +351,7 @@ def answer_remarks(members: Sequence[Rival], fit: Sequence[Rival], ground: Answe
             yield f"emulated: {how}; on a real machine another may be fastest"
     yield from _precisions(fit)
     if len(fit) > 1 and not is_self_test(fit):
+        yield from _unlike_processors(fit, ground.snapshots)
         yield from _unlike_inputs(fit)
         yield from _turns(fit)
         yield from _disturbed(fit)
@@ -401,6 +404,12 @@ def _precisions(fit: Sequence[Rival]) -> Iterator[str]:
 def _is_floating(precision: str) -> bool:
     """Whether it is a floating precision, which is asked for; INT8 is another version of the model."""
     return precision.startswith(("f", "bf"))
+
+
+def _unlike_processors(fit: Sequence[Rival], snapshots: Snapshots) -> Iterator[str]:
+    processors = dict.fromkeys(processor_at(one.measurement, snapshots) for one in fit)
+    if len(processors) > 1:
+        yield f"not equals: the processors differ, {listed(list(processors))}"
 
 
 def _unlike_inputs(fit: Sequence[Rival]) -> Iterator[str]:

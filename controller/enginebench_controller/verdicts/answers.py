@@ -38,7 +38,7 @@ from enginebench_controller.verdicts.answer_words import (
 )
 from enginebench_controller.verdicts.doubts import Mark, marks
 from enginebench_controller.verdicts.output_check import check_outputs
-from enginebench_controller.verdicts.pairing import NOTHING_ENDED_EARLY, Compared
+from enginebench_controller.verdicts.pairing import NO_SNAPSHOTS, NOTHING_ENDED_EARLY, Compared, Snapshots
 from enginebench_controller.verdicts.parity import in_reading_order
 
 WORTH_WAITING = 0.1
@@ -124,7 +124,8 @@ def answers_within(
         return ()
     if not (groups := _groups(measurements, models)):
         return ()
-    ground = AnswerGround(blocks, models, _wrong(list(measurements), models), plan, practical, NOTHING_ENDED_EARLY)
+    wrong = _wrong(list(measurements), models)
+    ground = AnswerGround(blocks, models, wrong, plan, practical, NOTHING_ENDED_EARLY, NO_SNAPSHOTS)
     return tuple(_answer(Rival.of(group, models), ground) for group in groups)
 
 
@@ -144,18 +145,20 @@ def answers_across(
     models: Collection[ModelVersion] = (),
     practical: float = PRACTICAL,
     planned: Mapping[str, int] = NOTHING_ENDED_EARLY,
+    snapshots: Snapshots = NO_SNAPSHOTS,
 ) -> tuple[Answer, ...]:
     """An answer for each measurement of a first benchmark with its likes in others, as `compared` has paired them.
 
     `names` are those of the benchmarks by id, which tell the members apart. What did other work is in none.
-    `planned` is `pairing.planned_processes`.
+    `planned` is `pairing.planned_processes`, and `snapshots` tell of the machines.
     """
     groups: dict[str, list[Measurement]] = {}
     for one in compared:
         if compared_work(one.first.configuration) == compared_work(one.second.configuration):
             groups.setdefault(one.first.id, [one.first]).append(one.second)
     everything = {one.id: one for group in groups.values() for one in group}
-    ground = AnswerGround(blocks, models, _wrong(list(everything.values()), models), None, practical, planned)
+    wrong = _wrong(list(everything.values()), models)
+    ground = AnswerGround(blocks, models, wrong, None, practical, planned, snapshots)
     return tuple(_answer(Rival.of(group, models, names), ground) for group in groups.values())
 
 

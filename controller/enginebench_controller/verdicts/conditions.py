@@ -85,13 +85,17 @@ _OF_CONDITION = {
 
 @dataclass(frozen=True)
 class Check:
-    """A condition applied to one pair, or to one row of it. `subject` says to which; `sentence` what was found."""
+    """A condition applied to one pair, or to one row of it. `subject` says to which; `sentence` what was found.
+
+    `remarks` are those on the pair, where that is of measurements.
+    """
 
     pair: str
     subject: str
     condition: Condition
     outcome: ConditionOutcome
     sentence: str
+    remarks: tuple[str, ...] = ()
 
 
 def check_profiles(comparison: ProfileComparison, conditions: Sequence[Condition]) -> tuple[Check, ...]:
@@ -143,7 +147,8 @@ def _of_measurements(compared: Compared, condition: Condition) -> Check:
         found = compared.comparison
         outcome, sentence = _slower(found.ratio, found.low, found.high, condition.limit)
         sentence += f"; {found.note}" if found.note else ""
-    return Check(pair, f"{work}, {describe_load(chosen)}, {chosen.precision}", condition, outcome, sentence)
+    subject = f"{work}, {describe_load(chosen)}, {chosen.precision}"
+    return Check(pair, subject, condition, outcome, sentence, compared.remarks)
 
 
 def _whole_profile(pair: ProfilePair, limit: float) -> tuple[ConditionOutcome, str]:

@@ -14,6 +14,7 @@ from enginebench_controller.records import (
     Measurement,
     ModelVersion,
     OutputCheck,
+    TargetSnapshot,
 )
 from enginebench_controller.records.model import families, lineage
 from enginebench_controller.records.run import BlockLatency
@@ -21,6 +22,7 @@ from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Side,
 from enginebench_controller.verdicts.doubts import Mark, doubts, marks
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal
+from enginebench_controller.verdicts.words import processor_of
 
 Pair = tuple[Measurement, Measurement]
 
@@ -28,6 +30,11 @@ ReadSamples = Callable[[str], Iterable[BlockSamples]]
 """The raw samples of a measurement, by its id."""
 
 NOTHING_ENDED_EARLY: Mapping[str, int] = MappingProxyType({})
+
+Snapshots = Mapping[str, Collection[TargetSnapshot]]
+"""What the targets of benchmarks said of themselves as these began, by the benchmark's id."""
+
+NO_SNAPSHOTS: Snapshots = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -117,17 +124,19 @@ def compare_pairs(
     models: Collection[ModelVersion] = (),
     practical: float = PRACTICAL,
     planned: Mapping[str, int] = NOTHING_ENDED_EARLY,
+    snapshots: Snapshots = NO_SNAPSHOTS,
 ) -> tuple[Compared, ...]:
     """Compare each pair; p-values are corrected for their number. The measurements must have been read with blocks.
 
     `models`, all those of the store, tell which versions are to compute the same; `planned` is `planned_processes`.
+    `snapshots` tell of the machines.
     """
     pairs = list(pairs)
     sides = {
         one.id: Side.of(read(one.id), one.excluded_blocks, planned.get(one.benchmark_id))
         for one in {one.id: one for pair in pairs for one in pair}.values()
     }
-    compared = [_compare(first, second, sides, models, practical) for first, second in pairs]
+    compared = [_compare(first, second, sides, models, practical, snapshots) for first, second in pairs]
     final = corrected([one.comparison for one in compared])
     return tuple(replace(one, comparison=comparison) for one, comparison in zip(compared, final, strict=True))
 
@@ -138,16 +147,29 @@ def _compare(
     sides: Mapping[str, Side],
     models: Collection[ModelVersion],
     practical: float,
+    snapshots: Snapshots,
 ) -> Compared:
     is_paired = first.interleaving_group is not None and first.interleaving_group == second.interleaving_group
     comparison = compare(sides[first.id], sides[second.id], paired=is_paired, practical=practical)
-    return Compared(first, second, is_paired, comparison, tuple(remarks(first, second, models)))
+    return Compared(first, second, is_paired, comparison, tuple(remarks(first, second, models, snapshots)))
 
 
-def remarks(first: Measurement, second: Measurement, models: Collection[ModelVersion]) -> Iterator[str]:
+def processor_at(measurement: Measurement, snapshots: Snapshots) -> str:
+    """The processor that something was measured on; a name such as "local" does not tell machines apart."""
+    seen = snapshots.get(measurement.benchmark_id, ())
+    known = next((processor_of(one.host) for one in seen if one.target == measurement.target), None)
+    return known or "unknown"
+
+
+def remarks(
+    first: Measurement, second: Measurement, models: Collection[ModelVersion], snapshots: Snapshots
+) -> Iterator[str]:
     """A sentence for each way in which two measurements that are compared are unlike, or compute unlike outputs."""
     if first.target != second.target:
         yield f"targets differ: {first.target} and {second.target}"
+    processors = [processor_at(one, snapshots) for one in (first, second)]
+    if processors[0] != processors[1]:
+        yield f"processors differ: {processors[0]} and {processors[1]}"
     checks = check_outputs([first, second], models)
     if first.model_digest != second.model_digest:
         yield from _versions(first, second, {model.digest: model for model in models})
@@ -230,17 +252,19 @@ def compare_cells(
     blocks: Blocks,
     models: Collection[ModelVersion] = (),
     planned: Mapping[str, int] = NOTHING_ENDED_EARLY,
+    snapshots: Snapshots = NO_SNAPSHOTS,
 ) -> tuple[Compared, ...]:
     """Compare each of the others with the first; p-values are corrected for their number.
 
     All must have numbers. The same as `pairing.compare_pairs`, to the rounding of medians. `models`, all those of the
-    store, tell which versions are to compute the same; `planned` is `pairing.planned_processes`.
+    store, tell which versions are to compute the same; `planned` is `pairing.planned_processes`; `snapshots` tell of
+    the machines.
     """
     paired = [_is_paired(first, other) for other in others]
     sides = [_side(one, blocks.get(one.id, ()), planned.get(one.benchmark_id)) for one in (first, *others)]
     found = [compare(sides[0], side, paired=is_paired) for side, is_paired in zip(sides[1:], paired, strict=True)]
     return tuple(
-        Compared(first, other, is_paired, comparison, tuple(remarks(first, other, models)))
+        Compared(first, other, is_paired, comparison, tuple(remarks(first, other, models, snapshots)))
         for other, is_paired, comparison in zip(others, paired, corrected(found), strict=True)
     )
 

@@ -122,12 +122,13 @@ def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: f
         why = "no two measurements with numbers had the same work"
         raise InputError("\n".join([f"there is nothing to compare in {names}: {why}", *first_failures(given)]))
     planned = planned_processes(benchmarks)
-    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned)
+    snapshots = {one.id: home.store.benchmark_snapshots(one.id) for one in benchmarks}
+    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned, snapshots)
     blocks = home.store.block_latencies([one.id for one in given if one.latency is not None])
     if len(benchmarks) == 1:
         answers = answers_within(given, blocks, models, benchmarks[0].plan, practical)
     else:
-        answers = answers_across(compared, _names(benchmarks), blocks, models, practical, planned)
+        answers = answers_across(compared, _names(benchmarks), blocks, models, practical, planned, snapshots)
     return BenchmarkComparison(
         answers, compared, given, replace(soundness(given, models), left_out=left_out(benchmarks))
     )
@@ -148,10 +149,12 @@ def compare_measurements(home: Home, measurements: Sequence[Measurement], practi
         raise InputError("\n".join([why, *first_failures(measurements)]))
     pairs = [(numbered[0], other) for other in numbered[1:]]
     models = home.store.models()
-    planned = planned_processes(home.store.benchmark(one) for one in {one.benchmark_id for one in numbered})
-    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned)
+    named = {one.benchmark_id for one in numbered}
+    planned = planned_processes(map(home.store.benchmark, named))
+    snapshots = {id_: home.store.benchmark_snapshots(id_) for id_ in named}
+    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned, snapshots)
     blocks = home.store.block_latencies([one.id for one in numbered])
-    answers = answers_across(compared, {}, blocks, models, practical, planned)
+    answers = answers_across(compared, {}, blocks, models, practical, planned, snapshots)
     told = tuple(replace(one, remarks=(*_unlike_work(one.first, one.second), *one.remarks)) for one in compared)
     return BenchmarkComparison(answers, told, tuple(measurements), soundness(measurements, models))
 

@@ -240,6 +240,25 @@ def test_where_targets_differ_one_line_of_the_answer_says_so(answer, store):
     assert "one after the other" not in printed
 
 
+def test_where_processors_differ_all_that_is_written_names_them(answer, store, tmp_path):
+    """Every machine calls itself local: two runners of CI whose results came together, say."""
+    for number, processor in ((1, "Invented CPU"), (2, "Other CPU")):
+        seen = replace(invented.snapshot(), host=HostFacts(cpu_model=processor))
+        store.add_benchmark(invented.benchmark(f"b000000{number}", f"run {number}"), [seen])
+        one = invented.measured(f"m000000{number}", f"b000000{number}", latency_ms=4.0 * number)
+        store.add_measurement(one, invented.samples(one.id, latency_ms=4.0 * number))
+    files = {option: tmp_path / option for option in ("--html", "--markdown", "--junit")}
+    written = [str(word) for pair in files.items() for word in pair]
+    told = "processors differ: Invented CPU and Other CPU"
+    for kind in "bm":
+        names = (f"{kind}0000001", f"{kind}0000002")
+        code, printed, remarks = answer("compare", *names, "--fail-if", "slower>3%", *written, "--force")
+        assert code == 4 and told in remarks
+        assert "not equals: the processors differ, Invented CPU and Other CPU" in printed
+        assert all(told in file.read_text(encoding="utf-8") for file in files.values())
+        assert told in json.loads(answer("compare", *names, "--json")[1])["comparisons"][0]["remarks"]
+
+
 ODD_PLANS = (
     {"gate": 7},
     {"gate": {"budget": "soon"}, "members": {"base": "m1", "head": "m2", "control": "m3"}, "processes": "many"},

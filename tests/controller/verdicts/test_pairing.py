@@ -113,6 +113,16 @@ def test_many_comparisons_are_corrected_for_their_number():
     assert many[0].comparison.p_value == pytest.approx(min(1, 20 * alone.comparison.p_value))
 
 
+def test_a_machine_that_nothing_is_known_of_is_not_an_equal_one():
+    one = invented.measured("m1", "b1")
+    others = (invented.measured("m2", "b2"), invented.measured("m3", "b3"))
+    snapshots = {"b1": (invented.snapshot(),), "b2": (invented.snapshot(),)}
+
+    read = raw(dict.fromkeys(("m1", "m2", "m3"), 4.0))
+    found = compare_pairs([(one, other) for other in others], read, snapshots=snapshots)
+    assert [each.remarks for each in found] == [(), ("processors differ: Invented CPU and unknown",)]
+
+
 def test_other_files_of_one_name_are_a_remark():
     old, new = invented.measured("m1"), invented.measured("m2", model_digest="ef" * 32)
 

@@ -29,14 +29,14 @@ def _add_suite(root: ElementTree.Element, pair: str, checks: Sequence[Check]) ->
 
 
 def _add_outcome(case: ElementTree.Element, check: Check) -> None:
-    sentence = _allowed(check.sentence)
+    sentence, told = _allowed(check.sentence), "\n".join(map(_allowed, (check.sentence, *check.remarks)))
     if check.outcome is ConditionOutcome.FAILED:
         failure = {"message": f"{check.condition}: {sentence}", "type": str(check.condition.metric)}
-        ElementTree.SubElement(case, "failure", failure).text = sentence
+        ElementTree.SubElement(case, "failure", failure).text = told
     elif check.outcome is ConditionOutcome.INCONCLUSIVE:
-        ElementTree.SubElement(case, "skipped", {"message": f"inconclusive: {sentence}"})
+        ElementTree.SubElement(case, "skipped", {"message": f"inconclusive: {sentence}"}).text = told
     else:
-        ElementTree.SubElement(case, "system-out").text = sentence
+        ElementTree.SubElement(case, "system-out").text = told
 
 
 def _counts(checks: Sequence[Check]) -> dict[str, str]:

@@ -95,10 +95,10 @@ def _compare(choice: ChosenLines, cell: GridCell) -> dict[str, Compared]:
     if first is None or first.latency is None or not others:
         return {}
     paired = [one.id for one in (first, *others) if one.interleaving_group is not None]
-    planned = planned_processes(
-        kept.whole(id_).bundle.benchmark for id_ in {one.benchmark_id for one in (first, *others)}
-    )
-    compared = compare_cells(first, others, kept.blocks(paired), reading.models(), planned)
+    bundles = [kept.whole(id_).bundle for id_ in {one.benchmark_id for one in (first, *others)}]
+    planned = planned_processes(one.benchmark for one in bundles)
+    snapshots = {one.benchmark.id: one.snapshots for one in bundles}
+    compared = compare_cells(first, others, kept.blocks(paired), reading.models(), planned, snapshots)
     return {one.second.id: one for one in compared}
 
 

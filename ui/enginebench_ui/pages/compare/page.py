@@ -63,7 +63,7 @@ def show_more(found: ComparedLayers) -> None:
 
 def show_share(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> None:
     """Draw the button that saves the report: the verdict, and where both sides have a profile the layers behind it."""
-    points = [stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
+    points = [stored.measured(one.chosen.id) for one in sides if one.chosen is not None]
     points = points if len(points) == len(sides) and all(one.latency is not None for one in points) else []
     found = sources(sides, choice)
     profiles = [one.taken.id for one in found if one.taken is not None]
@@ -119,12 +119,12 @@ def show_verdict(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects, loo
         for one in sides:
             with st.container(horizontal=True, vertical_alignment="center", gap="small", width="content"):
                 setup.mark(one.letter, looks)
-                text = side_text(one, found[one.letter].measurement if one.letter in found else None)
+                text = side_text(one, found.get(one.letter))
                 st.markdown(inert(text), width="content")
     left, right = st.columns([7, 1], vertical_alignment="center")
     with left:
         if len(found) == len(sides):
-            _show_outcome(*(one.measurement for one in found.values()))
+            _show_outcome(*found.values())
     with right, st.container(horizontal=True, horizontal_alignment="right"):
         show_share(sides, choice)
 
@@ -145,16 +145,16 @@ def show_doubts(sides: tuple[ShownSide, ShownSide]) -> None:
             if sentence := lacking(one):
                 st.caption(inert(sentence))
         return
-    first, second = (one.measurement for one in found)
+    first, second = found
     compared = stored.compared(first, second)
-    unlike = unlike_points(first, second, [one.host for one in found], compared.remarks if compared else ())
+    unlike = unlike_points(first, second, compared.remarks if compared else ())
     if unlike:
         st.caption(f":material/balance: Not the same work on equal terms: {inert('; '.join(unlike))}.")
 
 
 def show_inference(sides: tuple[ShownSide, ShownSide], looks: Looks) -> None:
     """Draw throughput or latency of both points as bars with their intervals, and what the points are."""
-    points = {one.letter: stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None}
+    points = {one.letter: stored.measured(one.chosen.id) for one in sides if one.chosen is not None}
     bars = Bars(
         st.segmented_control(
             "Bars show", list(Bars), required=True, default=Bars.THROUGHPUT, key=address.BARS, bind=address.BIND
@@ -316,7 +316,7 @@ def _show_by_layer(name: str, sides: tuple[ShownSide, ShownSide], choice: Chosen
     if found is None:
         st.info("Layers are compared once both sides have a profile.", icon=":material/layers:")
         return
-    points = [stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
+    points = [stored.measured(one.chosen.id) for one in sides if one.chosen is not None]
     if doubt := doubt_about(sources(sides, choice), points, found):
         st.warning(inert(doubt), icon=":material/compare_arrows:")
     if name == SUMMARY:

@@ -10,13 +10,14 @@ import pandas as pd
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.reports import benchmark_html, profile_html
-from enginebench_controller.records import HostFacts, Measurement, Peak
+from enginebench_controller.records import Measurement, Peak
 from enginebench_controller.records.model import families as families_of
 from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.answers import Answer, answers_across
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair, compare_profiles
-from enginebench_controller.verdicts.pairing import Compared, compare_pairs, planned_processes
+from enginebench_controller.verdicts.pairing import Compared, Snapshots, compare_pairs, planned_processes
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_ui.pages.compare.shapes.layers import layer_table
 from enginebench_ui.shared.reading import engine_looks, kept, place, store_at
@@ -39,14 +40,6 @@ class ComparedLayers:
         return self.comparison.pairs[0]
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A measurement with its blocks, and what its target said of the machine then; None where that was not kept."""
-
-    measurement: Measurement
-    host: HostFacts | None
-
-
 def contenders() -> tuple[Contender, ...]:
     """Return everything that can be compared."""
     return _contenders(*place())
@@ -67,7 +60,7 @@ def profile_entries() -> tuple[ProfileEntry, ...]:
     return _profile_entries(*place())
 
 
-def measured(measurement_id: str) -> Measured:
+def measured(measurement_id: str) -> Measurement:
     """Return a measurement. Raises `InputError` when it is gone."""
     return _measured(place()[0], measurement_id)
 
@@ -137,18 +130,17 @@ def _peaks(path: str, generation: str) -> tuple[Peak, ...]:
 
 
 @kept(_MOST_LISTS)
-def _measured(path: str, measurement_id: str) -> Measured:
-    store = store_at(path)
-    one = store.measurement(measurement_id)
-    seen = store.benchmark_snapshots(one.benchmark_id)
-    return Measured(one, next((snapshot.host for snapshot in seen if snapshot.target == one.target), None))
+def _measured(path: str, measurement_id: str) -> Measurement:
+    return store_at(path).measurement(measurement_id)
 
 
 @kept(_MOST_LISTS)
 def _compared(path: str, first_id: str, second_id: str, _first: Measurement, _second: Measurement) -> Compared:
     store = store_at(path)
     planned = planned_processes(map(store.benchmark, {_first.benchmark_id, _second.benchmark_id}))
-    return compare_pairs([(_first, _second)], store.block_samples, store.models(), planned=planned)[0]
+    snapshots = _snapshots(store, _first, _second)
+    pairs = [(_first, _second)]
+    return compare_pairs(pairs, store.block_samples, store.models(), planned=planned, snapshots=snapshots)[0]
 
 
 @kept(_MOST_LISTS)
@@ -156,7 +148,12 @@ def _answers_of_two(path: str, first_id: str, second_id: str, _compared: Compare
     store = store_at(path)
     blocks = store.block_latencies([first_id, second_id])
     planned = planned_processes(map(store.benchmark, {one.benchmark_id for one in (_compared.first, _compared.second)}))
-    return answers_across([_compared], {}, blocks, store.models(), planned=planned)
+    snapshots = _snapshots(store, _compared.first, _compared.second)
+    return answers_across([_compared], {}, blocks, store.models(), planned=planned, snapshots=snapshots)
+
+
+def _snapshots(store: Store, *measurements: Measurement) -> Snapshots:
+    return {one: store.benchmark_snapshots(one) for one in {each.benchmark_id for each in measurements}}
 
 
 @kept(_MOST_COMPARISONS)

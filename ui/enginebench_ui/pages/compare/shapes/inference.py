@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import plotly.graph_objects as go
 
-from enginebench_controller.records import HostFacts, Interval, Measurement
+from enginebench_controller.records import Interval, Measurement
 from enginebench_controller.stats.comparison import Verdict
 from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.pairing import Compared
@@ -108,15 +108,12 @@ def side_text(side: ShownSide, measurement: Measurement | None) -> str:
     return " · ".join(filter(None, (*names, point_text(side.chosen))))
 
 
-def unlike_points(
-    first: Measurement, second: Measurement, hosts: Sequence[HostFacts | None], remarks: Sequence[str] = ()
-) -> tuple[str, ...]:
+def unlike_points(first: Measurement, second: Measurement, remarks: Sequence[str] = ()) -> tuple[str, ...]:
     """Return a sentence for each way in which A and B are not the same work on equal terms.
 
-    `hosts` are what the two targets said of their machines when they measured, None where that was not kept;
     `remarks` are what comparing the measurements already said.
     """
-    return tuple(dict.fromkeys((*_unlike_axes(first, second), *_unlike_hosts(hosts), *remarks)))
+    return tuple(dict.fromkeys((*_unlike_axes(first, second), *remarks)))
 
 
 def _unlike_axes(first: Measurement, second: Measurement) -> Iterator[str]:
@@ -126,12 +123,6 @@ def _unlike_axes(first: Measurement, second: Measurement) -> Iterator[str]:
             name = "requested precision" if axis == "precision" else axis
             verb = "differ" if axis in ("cores", "streams", "requests", "arrivals") else "differs"
             yield f"{name} {verb}: {_plain(one)} in A, {_plain(other)} in B"
-
-
-def _unlike_hosts(hosts: Sequence[HostFacts | None]) -> Iterator[str]:
-    known = [(host and host.cpu_model) or "unknown" for host in hosts]
-    if len(set(known)) > 1:
-        yield f"processors differ: {known[0]} in A, {known[1]} in B"
 
 
 def _plain(value: object) -> str:
