@@ -110,12 +110,13 @@ class Run(Result):
 class Comparison(Result):
     """What was compared with the first: a row a pair of measurements, or a layer of two profiles.
 
-    Ratios below 1 mean that the second takes less time.
+    Ratios below 1 mean that the second takes less time. Batch, cores and load are those of the first measurement, and
+    `remarks` say in what the second is unlike, and what else limits the verdict; None where nothing does.
     """
 
     shown: ClassVar = (
         *("model", "layer", "batch", "cores", "first", "second", "first_ns", "second_ns"),
-        *("ratio", "ratio_low", "ratio_high", "verdict"),
+        *("ratio", "ratio_low", "ratio_high", "verdict", "remarks"),
     )
 
 
@@ -186,6 +187,7 @@ def _pair_row(one: Compared) -> Row:
         "ratio_high": found.high,
         "p_value": found.p_value,
         "verdict": found.verdict.value,
+        "remarks": "; ".join(filter(None, (*one.remarks, found.note))) or None,
     }
 
 

@@ -173,6 +173,14 @@ def test_runs_are_compared_as_by_the_command(bench: Bench, measured: Run) -> Non
         enginebench.compare(measured, practical="much", home=bench.home)
 
 
+def test_a_row_says_in_what_single_measurements_are_unlike(bench: Bench, measured: Run) -> None:
+    of = {one.configuration.batch: one.id for one in measured.measurements}
+    found = enginebench.compare(of[1], of[2], home=bench.home)
+    (row,) = found.rows
+    assert row["remarks"].startswith("the batch differs: 1 and 2")
+    assert "<th>remarks</th>" in found._repr_html_() and row["remarks"] in unescape(found._repr_html_())
+
+
 def test_profiles_are_compared_layer_by_layer(bench: Bench, model: Path) -> None:
     bench.cli("profile", model, "--engine", "fake,onnxruntime", "--name", "duel", "--wait-quiet", "0s")
     found = enginebench.compare("duel", home=bench.home)

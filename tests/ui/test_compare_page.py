@@ -22,6 +22,7 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_ui.pages import COMPARE
+from enginebench_ui.pages.compare import stored
 from enginebench_ui.shared.project_key import project_key
 from opened_pages import texts
 
@@ -190,7 +191,7 @@ def test_earlier_runs_are_shown_where_wanted(filled):
 def test_unequal_settings_raise_a_banner(filled):
     app = opened(a=key("fake"), b=key("fake-other"), ea="ke1000000000", eb="er4000000000")
     banner = next(text for text in texts(app.caption) if "Not the same work" in text)
-    assert "batch differs: 1 in A, 4 in B" in banner
+    assert "the batch differs: 1 and 4" in banner
 
 
 def test_processors_that_differ_are_named_though_the_targets_are_called_alike(store):
@@ -203,6 +204,12 @@ def test_processors_that_differ_are_named_though_the_targets_are_called_alike(st
     banner = next(text for text in texts(app.caption) if "Not the same work" in text)
     assert "processors differ: Invented CPU and Other CPU" in banner
     assert any("not equals: the processors differ" in text for text in texts(app.caption))
+
+
+def test_what_is_shared_of_points_alone_says_in_what_they_are_unlike(filled):
+    text = stored.report(*(filled.measurement(name.ljust(32, "0")) for name in ("ke1", "er4")))
+    assert "the batch differs: 1 and 4" in text
+    assert "CPU, batch 1, 2 cores, sync → CPU, batch 4, 2 cores, sync" in text
 
 
 def test_the_summary_lists_types_and_what_is_left_out(filled):

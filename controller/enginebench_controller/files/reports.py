@@ -7,7 +7,7 @@ from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.files.report_forms import cell, checks_markdown, folded, render, table
 from enginebench_controller.files.verdicts.junit import junit
 from enginebench_controller.plan.configurations import describe_load
-from enginebench_controller.records import Measurement
+from enginebench_controller.records import Configuration, Measurement
 from enginebench_controller.verdicts.answers import Answer
 from enginebench_controller.verdicts.conditions import Check
 from enginebench_controller.verdicts.layers.advice import Advice
@@ -25,6 +25,7 @@ from enginebench_controller.verdicts.pairing import Compared
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.words import (
     UNKNOWN,
+    asked_words,
     change_words,
     condensed,
     milliseconds,
@@ -95,10 +96,10 @@ def benchmark_markdown(
 
 
 def _benchmarks_row(compared: Compared) -> list[str]:
-    chosen, found = compared.first.configuration, compared.comparison
+    found = compared.comparison
     return [
         model_words(compared),
-        f"{chosen.device}, {chosen.size}, {describe_load(chosen)}",
+        asked_words(compared, _work),
         *_side(compared.first),
         *_side(compared.second),
         UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
@@ -106,6 +107,10 @@ def _benchmarks_row(compared: Compared) -> list[str]:
         UNKNOWN if found.p_value is None else f"{found.p_value:.3g}",
         found.verdict.value,
     ]
+
+
+def _work(asked: Configuration) -> str:
+    return f"{asked.device}, {asked.size}, {describe_load(asked)}"
 
 
 def _side(measurement: Measurement) -> tuple[str, str]:

@@ -116,7 +116,7 @@ T = TypeVar("T")
 def describe_load(configuration: Configuration) -> str:
     """How requests reach the engine, in words: "sync", "async 4" or "open-loop 50/s poisson"."""
     if configuration.arrivals is not None:
-        return f"{configuration.load} {configuration.arrivals.rate_per_s:g}/s {configuration.arrivals.process}"
+        return f"{configuration.load} {configuration.arrivals}"
     return str(configuration.load) if configuration.load is Load.SYNC else f"async {configuration.requests}"
 
 

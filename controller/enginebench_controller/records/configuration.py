@@ -65,6 +65,10 @@ class Arrivals:
     rate_per_s: float
     process: ArrivalProcess = ArrivalProcess.POISSON
 
+    def __str__(self) -> str:
+        """As tables have it: "50/s poisson"."""
+        return f"{self.rate_per_s:g}/s {self.process}"
+
 
 @dataclass(frozen=True)
 class InputFile:

@@ -8,7 +8,7 @@ from math import inf, log
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.plan.configurations import describe_load
-from enginebench_controller.records import Measurement, Profile
+from enginebench_controller.records import Configuration, Measurement, Profile
 from enginebench_controller.stats.paired import RatioInterval
 from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, decide
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair
@@ -16,7 +16,7 @@ from enginebench_controller.verdicts.layers.rows import LayerRow
 from enginebench_controller.verdicts.layers.summary import letter
 from enginebench_controller.verdicts.pairing import Compared
 from enginebench_controller.verdicts.parity import engine_label
-from enginebench_controller.verdicts.words import model_words
+from enginebench_controller.verdicts.words import asked_words, model_words
 
 NOTABLE = 0.01
 """`layer-slower` looks at rows that take at least this share of the time on either side."""
@@ -138,8 +138,6 @@ def _of_profiles(pair: str, found: ProfilePair, condition: Condition) -> Iterato
 
 
 def _of_measurements(compared: Compared, condition: Condition) -> Check:
-    chosen = compared.first.configuration
-    work = f"{model_words(compared)}, {chosen.device}, batch {chosen.batch}, cores {chosen.place}"
     pair = f"{engine_label(compared.second)} against {engine_label(compared.first)}"
     if condition.metric is ConditionMetric.MEMORY:
         outcome, sentence = _memory(_peaks(compared.first), _peaks(compared.second), condition.limit)
@@ -147,8 +145,12 @@ def _of_measurements(compared: Compared, condition: Condition) -> Check:
         found = compared.comparison
         outcome, sentence = _slower(found.ratio, found.low, found.high, condition.limit)
         sentence += f"; {found.note}" if found.note else ""
-    subject = f"{work}, {describe_load(chosen)}, {chosen.precision}"
+    subject = f"{model_words(compared)}, {asked_words(compared, _work)}"
     return Check(pair, subject, condition, outcome, sentence, compared.remarks)
+
+
+def _work(asked: Configuration) -> str:
+    return f"{asked.device}, batch {asked.batch}, cores {asked.place}, {describe_load(asked)}, {asked.precision}"
 
 
 def _whole_profile(pair: ProfilePair, limit: float) -> tuple[ConditionOutcome, str]:

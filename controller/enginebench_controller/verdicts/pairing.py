@@ -184,6 +184,32 @@ def remarks(
     yield from dict.fromkeys(check.problem for check in checks.values() if check.problem)
 
 
+_ASKED = {
+    "device": "the device differs",
+    "batch": "the batch differs",
+    "place": "the cores differ",
+    "streams": "the streams differ",
+    "precision": "the requested precision differs",
+    "hint": "the hint differs",
+    "load": "the load differs",
+    "requests": "the requests differ",
+    "arrivals": "the arrivals differ",
+}
+"""What is asked of a measurement apart from its model, engine and options, and how it is said that two differ in it."""
+
+
+def with_unlike_work(compared: Compared) -> Compared:
+    """The same, with what was not asked of both alike said first: benchmarks pair what was, and a person anything."""
+    return replace(compared, remarks=(*_unlike_work(compared.first, compared.second), *compared.remarks))
+
+
+def _unlike_work(first: Measurement, second: Measurement) -> Iterator[str]:
+    for axis, differs in _ASKED.items():
+        one, other = (getattr(side.configuration, axis) for side in (first, second))
+        if one != other:
+            yield f"{differs}: {one or 'none'} and {other or 'none'}"
+
+
 def _versions(first: Measurement, second: Measurement, models: Mapping[str, ModelVersion]) -> Iterator[str]:
     """How two versions of a model came about; copies for another batch are the model itself."""
     left, right = (list(lineage(one.model_digest, models)) for one in (first, second))

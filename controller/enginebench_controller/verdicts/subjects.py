@@ -1,7 +1,7 @@
 """What a person names, benchmarks, measurements or profiles of one kind, by ids, starts of ids and names; compared."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from enginebench_controller.errors import InputError
@@ -17,6 +17,7 @@ from enginebench_controller.verdicts.pairing import (
     pairs_across,
     pairs_within,
     planned_processes,
+    with_unlike_work,
 )
 from enginebench_controller.verdicts.soundness import Soundness, left_out, soundness
 from enginebench_controller.verdicts.words import first_failures
@@ -155,7 +156,7 @@ def compare_measurements(home: Home, measurements: Sequence[Measurement], practi
     compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned, snapshots)
     blocks = home.store.block_latencies([one.id for one in numbered])
     answers = answers_across(compared, {}, blocks, models, practical, planned, snapshots)
-    told = tuple(replace(one, remarks=(*_unlike_work(one.first, one.second), *one.remarks)) for one in compared)
+    told = tuple(map(with_unlike_work, compared))
     return BenchmarkComparison(answers, told, tuple(measurements), soundness(measurements, models))
 
 
@@ -177,11 +178,3 @@ def _names(benchmarks: Sequence[Benchmark]) -> dict[str, str]:
     """What each is called: by its name, unless others have that too."""
     names = [one.name for one in benchmarks]
     return {one.id: one.name if names.count(one.name) == 1 else one.id for one in benchmarks}
-
-
-def _unlike_work(first: Measurement, second: Measurement) -> Iterator[str]:
-    """Benchmarks only pair what did the same work; single measurements may be of anything."""
-    for axis in ("device", "batch", "cores", "cluster", "streams", "hint", "load", "requests"):
-        values = [getattr(one.configuration, axis) for one in (first, second)]
-        if values[0] != values[1]:
-            yield f"the {axis} differs: {values[0]} and {values[1]}"

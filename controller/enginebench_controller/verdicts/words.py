@@ -1,11 +1,11 @@
 """How figures, ratios and remarks are written, the same in terminals, pages, reports and charts; unknown is –."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from enginebench_controller.records import Cache, CoreCluster, Failure, HostFacts, Measurement, Profile
+from enginebench_controller.records import Cache, Configuration, CoreCluster, Failure, HostFacts, Measurement, Profile
 from enginebench_controller.records.cause import cause, last_words
 from enginebench_controller.verdicts.parity import engine_label
 
@@ -110,7 +110,16 @@ def number(value: float | None) -> str:
 
 def model_words(compared: "Compared") -> str:
     """The model of both sides, or the version of each: `squeezenet → squeezenet-int8`."""
-    return " → ".join(dict.fromkeys((compared.first.model_name, compared.second.model_name)))
+    return _of_both(compared.first.model_name, compared.second.model_name)
+
+
+def asked_words(compared: "Compared", told: Callable[[Configuration], object]) -> str:
+    """What was asked of both sides, or of each: `batch 1, 2 cores → batch 8, 2 cores`."""
+    return _of_both(told(compared.first.configuration), told(compared.second.configuration))
+
+
+def _of_both(first: object, second: object) -> str:
+    return " → ".join(dict.fromkeys((str(first), str(second))))
 
 
 def side_words(measurement: Measurement) -> str:
@@ -123,7 +132,8 @@ def side_words(measurement: Measurement) -> str:
 def pair_remarks(compared: "Sequence[Compared]") -> Iterator[Remark]:
     """What limits the verdicts, each with the pair it is of."""
     for one in compared:
-        about = f"{side_words(one.first)} and {side_words(one.second)}, {one.first.configuration.size}"
+        size = asked_words(one, lambda asked: asked.size)
+        about = f"{side_words(one.first)} and {side_words(one.second)}, {size}"
         names = tuple(f"{side.model_name} on {engine_label(side)}" for side in (one.first, one.second))
         for sentence in filter(None, (*one.remarks, one.comparison.note)):
             yield Remark(about, sentence, names)

@@ -13,12 +13,15 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.cli.commands import ladder
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.records import (
+    Arrivals,
+    Configuration,
     Derivation,
     DerivationKind,
     Effective,
     Failure,
     FailureKind,
     HostFacts,
+    Load,
     ModelVersion,
     Readback,
     ReadbackSource,
@@ -257,6 +260,25 @@ def test_where_processors_differ_all_that_is_written_names_them(answer, store, t
         assert "not equals: the processors differ, Invented CPU and Other CPU" in printed
         assert all(told in file.read_text(encoding="utf-8") for file in files.values())
         assert told in json.loads(answer("compare", *names, "--json")[1])["comparisons"][0]["remarks"]
+
+
+def test_what_each_side_was_asked_for_stands_in_the_table_and_before_the_remarks(answer, store):
+    add(store, "b0000001", "grid", fp32("m1"), fp32("m2", batch=4))
+    _, printed, remarks = answer("compare", "m1", "m2")
+    assert "1 → 4" in printed
+    assert "f32, batch 1, 2 cores → batch 4, 2 cores: the batch differs: 1 and 4" in remarks
+
+
+def test_rates_that_differ_are_named_where_a_condition_fails(answer, store):
+    store.add_benchmark(invented.benchmark("b0000001", "rates"))
+    for identity, rate, latency_ms in (("m50", 50.0, 4.0), ("m200", 200.0, 8.0)):
+        asked = Configuration("CPU", 1, cores=2, load=Load.OPEN_LOOP, arrivals=Arrivals(rate))
+        one = invented.measured(identity, "b0000001", latency_ms=latency_ms, configuration=asked)
+        store.add_measurement(one, invented.samples(identity, latency_ms=latency_ms, open_loop=True))
+    code, _, remarks = answer("compare", "m50", "m200", "--fail-if", "slower>3%")
+    assert code == 4 and "the arrivals differ: 50/s poisson and 200/s poisson" in remarks
+    failed = next(line for line in remarks.splitlines() if line.startswith("failed: "))
+    assert "open-loop 50/s poisson, f32 → " in failed and "open-loop 200/s poisson, f32, " in failed
 
 
 ODD_PLANS = (

@@ -1,5 +1,6 @@
 """What can be compared with what, and what is said of each comparison."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -7,16 +8,19 @@ import pytest
 
 import invented
 from enginebench_controller.records import (
+    Arrivals,
     BlockSamples,
     Configuration,
     Effective,
     EngineRef,
+    Hint,
+    Load,
     ModelVersion,
     Readback,
     ReadbackSource,
 )
 from enginebench_controller.stats.comparison import Verdict
-from enginebench_controller.verdicts.pairing import compare_pairs, pairs_across, pairs_within
+from enginebench_controller.verdicts.pairing import compare_pairs, pairs_across, pairs_within, with_unlike_work
 
 BF16 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("bf16", ReadbackSource.ENGINE_API))
 
@@ -185,6 +189,29 @@ def test_versions_in_one_benchmark_are_compared_engine_by_engine():
     ]
 
     assert sorted(ids(pairs_within(grid, MODELS))) == [("m0", "m1"), ("m0", "m2"), ("m1", "m3"), ("m2", "m3")]
+
+
+def test_whatever_was_not_asked_of_both_alike_is_said_once():
+    asked = Configuration("CPU", 1, cores=2, load=Load.OPEN_LOOP, arrivals=Arrivals(50.0))
+    fields = {"batch": 8, "cores": 4, "cluster": "big", "streams": 2, "precision": "bf16", "hint": Hint.LATENCY}
+    other = replace(asked, device="GPU", arrivals=Arrivals(200.0), requests=3, **fields)
+    closed = replace(asked, load=Load.SYNC, arrivals=None)
+    sides = [invented.measured(name, configuration=one) for name, one in (("m1", asked), ("m2", other), ("m3", closed))]
+    compared = compare_pairs(itertools.product(sides[:1], sides), raw(dict.fromkeys(("m1", "m2", "m3"), 4.0)))
+
+    same, unlike, loads = (with_unlike_work(one).remarks for one in compared)
+    assert same == ()
+    assert unlike == (
+        "the device differs: CPU and GPU",
+        "the batch differs: 1 and 8",
+        "the cores differ: 2 and big:4",
+        "the streams differ: 1 and 2",
+        "the requested precision differs: f32 and bf16",
+        "the hint differs: none and latency",
+        "the requests differ: 1 and 3",
+        "the arrivals differ: 50/s poisson and 200/s poisson",
+    )
+    assert loads == ("the load differs: open-loop and sync", "the arrivals differ: 50/s poisson and none")
 
 
 def test_how_a_version_came_about_and_how_far_its_outputs_are_stand_beside_the_verdict():

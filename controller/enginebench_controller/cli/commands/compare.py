@@ -1,7 +1,7 @@
 """`enginebench compare`: benchmarks, measurements or profiles against the first of them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +33,7 @@ from enginebench_controller.files.verdicts.junit import junit
 from enginebench_controller.home import Home, home_to_read
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import parse_percent
+from enginebench_controller.records import Configuration
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL, Verdict
 from enginebench_controller.verdicts.conditions import (
     Check,
@@ -67,6 +68,7 @@ from enginebench_controller.verdicts.subjects import (
     find_subjects,
 )
 from enginebench_controller.verdicts.words import (
+    asked_words,
     condensed,
     first_failures,
     milliseconds,
@@ -97,11 +99,20 @@ def print_compared(title: str, comparing: BenchmarkComparison, *, notes: bool = 
         remark(line)
 
 
+_ASKED: tuple[Callable[[Configuration], object], ...] = (
+    lambda asked: asked.device,
+    lambda asked: asked.batch,
+    lambda asked: asked.place,
+    describe_load,
+)
+
+
 def _row(compared: Compared) -> list[object]:
-    chosen, found = compared.first.configuration, compared.comparison
+    found = compared.comparison
     interval = UNKNOWN if found.low is None or found.high is None else f"{found.low:.3f} to {found.high:.3f}"
     return [
-        *(model_words(compared), chosen.device, chosen.batch, chosen.place, describe_load(chosen)),
+        model_words(compared),
+        *(asked_words(compared, told) for told in _ASKED),
         *(side_words(compared.first), side_words(compared.second)),
         UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
         interval,

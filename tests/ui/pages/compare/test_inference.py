@@ -6,7 +6,6 @@ import pytest
 
 import invented
 from enginebench_controller.files.palette import EngineLooks
-from enginebench_controller.records import Configuration, Effective, Readback, ReadbackSource
 from enginebench_controller.verdicts.pairing import compare_pairs
 from enginebench_ui.pages.compare.shapes.inference import (
     Bars,
@@ -14,7 +13,6 @@ from enginebench_ui.pages.compare.shapes.inference import (
     interval_sentences,
     point_rows,
     side_text,
-    unlike_points,
     verdict_line,
 )
 from enginebench_ui.pages.compare.shapes.points import side
@@ -86,19 +84,6 @@ def test_the_verdict_tells_the_ratio_and_how_sure_it_is():
     sentence = verdict_line(compared(A, B)).sentence
     assert sentence.startswith("B is faster: it takes 0.496 × as long as A (95 % interval 0.4")
     assert "95 % interval" in sentence
-
-
-def test_equals_have_no_banner_and_unequals_name_every_difference():
-    assert unlike_points(A, A) == ()
-    bf16 = Effective(precision=Readback("bf16", ReadbackSource.ENGINE_API))
-    other = replace(B, target="far", configuration=Configuration("GPU.0", 4, cores=1, precision="bf16"), effective=bf16)
-    found = unlike_points(A, other, compared(A, other).remarks)
-    assert "device differs: CPU in A, GPU.0 in B" in found
-    assert "batch differs: 1 in A, 4 in B" in found
-    assert "cores differ: 2 in A, 1 in B" in found
-    assert "requested precision differs: f32 in A, bf16 in B" in found
-    assert "targets differ: local and far" in found
-    assert any("effective precision differs" in one for one in found)
 
 
 def test_rows_tell_how_settings_are_known_and_quote_formulas():

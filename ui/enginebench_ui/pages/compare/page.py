@@ -19,7 +19,6 @@ from enginebench_ui.pages.compare.shapes.inference import (
     interval_sentences,
     point_rows,
     side_text,
-    unlike_points,
     verdict_line,
 )
 from enginebench_ui.pages.compare.shapes.points import LETTERS, Looks, ShownSide, lacking
@@ -145,9 +144,8 @@ def show_doubts(sides: tuple[ShownSide, ShownSide]) -> None:
             if sentence := lacking(one):
                 st.caption(inert(sentence))
         return
-    first, second = found
-    compared = stored.compared(first, second)
-    unlike = unlike_points(first, second, compared.remarks if compared else ())
+    compared = stored.compared(*found)
+    unlike = dict.fromkeys(compared.remarks if compared else ())
     if unlike:
         st.caption(f":material/balance: Not the same work on equal terms: {inert('; '.join(unlike))}.")
 

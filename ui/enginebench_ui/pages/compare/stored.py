@@ -17,7 +17,13 @@ from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.answers import Answer, answers_across
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair, compare_profiles
-from enginebench_controller.verdicts.pairing import Compared, Snapshots, compare_pairs, planned_processes
+from enginebench_controller.verdicts.pairing import (
+    Compared,
+    Snapshots,
+    compare_pairs,
+    planned_processes,
+    with_unlike_work,
+)
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_ui.pages.compare.shapes.layers import layer_table
 from enginebench_ui.shared.reading import engine_looks, kept, place, store_at
@@ -140,7 +146,8 @@ def _compared(path: str, first_id: str, second_id: str, _first: Measurement, _se
     planned = planned_processes(map(store.benchmark, {_first.benchmark_id, _second.benchmark_id}))
     snapshots = _snapshots(store, _first, _second)
     pairs = [(_first, _second)]
-    return compare_pairs(pairs, store.block_samples, store.models(), planned=planned, snapshots=snapshots)[0]
+    (found,) = compare_pairs(pairs, store.block_samples, store.models(), planned=planned, snapshots=snapshots)
+    return with_unlike_work(found)
 
 
 @kept(_MOST_LISTS)

@@ -1,6 +1,6 @@
 """The points A and B against each other: what each reached, how sure that is, and where they are no equals."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -29,7 +29,6 @@ _LOOKS = {
     Verdict.INCONCLUSIVE: (":material/help:", "gray"),
 }
 """The sign, of time that falls or rises, and the colour of each verdict."""
-_AXES = ("device", "batch", "cores", "cluster", "streams", "precision", "hint", "load", "requests", "arrivals")
 
 
 class Bars(StrEnum):
@@ -106,28 +105,6 @@ def side_text(side: ShownSide, measurement: Measurement | None) -> str:
     device = measurement.configuration.device
     names = (measurement.model_name, engine_label(measurement), "" if device == "CPU" else device)
     return " · ".join(filter(None, (*names, point_text(side.chosen))))
-
-
-def unlike_points(first: Measurement, second: Measurement, remarks: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return a sentence for each way in which A and B are not the same work on equal terms.
-
-    `remarks` are what comparing the measurements already said.
-    """
-    return tuple(dict.fromkeys((*_unlike_axes(first, second), *remarks)))
-
-
-def _unlike_axes(first: Measurement, second: Measurement) -> Iterator[str]:
-    for axis in _AXES:
-        one, other = (getattr(measurement.configuration, axis) for measurement in (first, second))
-        if one != other:
-            name = "requested precision" if axis == "precision" else axis
-            verb = "differ" if axis in ("cores", "streams", "requests", "arrivals") else "differs"
-            yield f"{name} {verb}: {_plain(one)} in A, {_plain(other)} in B"
-
-
-def _plain(value: object) -> str:
-    rate = getattr(value, "rate_per_s", None)
-    return "none" if value is None else f"{rate:g}/s" if rate is not None else str(value)
 
 
 def _row(letter: str, one: Measurement) -> Row:
