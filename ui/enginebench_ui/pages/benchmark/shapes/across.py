@@ -1,6 +1,7 @@
 """A benchmark on many targets: in words, as a row a group and configuration, and how far apart the targets are."""
 
 import html
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -104,11 +105,13 @@ def spread_figure(
                 hovertemplate="%{text}: %{x:.3f} ms<extra></extra>",
             )
         )
-    every = [_median_ms(one) for own in engines.values() for one in own]
-    topmost = {one.target: one for own in engines.values() for one in own}  # the last is drawn highest
+    drawn = [(one.target, _median_ms(one)) for own in engines.values() for one in own]
+    axis = value_axis("median latency of each target (ms)", [median_ms for _, median_ms in drawn])
+    topmost = {target: median_ms for target, median_ms in drawn if median_ms}  # the last is drawn highest
     for place, name in enumerate(name for name in odd[:_MOST_NAMED] if name in topmost):
         figure.add_annotation(
-            x=_median_ms(topmost[name]),
+            # What is written on a logarithmic axis stands, unlike its points, at the power of ten.
+            x=math.log10(topmost[name]) if "type" in axis else topmost[name],
             y=rows[groups.get(name, "")],
             text=html.escape(name),
             showarrow=False,
@@ -120,7 +123,7 @@ def spread_figure(
         margin=margins(10, legend_rows=1),
         showlegend=len(engines) > 1,
         legend={"orientation": "h", "y": -0.4},
-        xaxis=value_axis("median latency of each target (ms)", every),
+        xaxis=axis,
         yaxis={"categoryorder": "array", "categoryarray": [rows[group] for group in reversed(largest)]},
     )
 
