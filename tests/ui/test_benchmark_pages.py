@@ -1,13 +1,16 @@
 """The list of benchmarks and the page of one: what a person does there, and the links that say the same."""
 
+import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import invented
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import jobs
 from enginebench_controller.records import Configuration, HostFacts
+from enginebench_controller.stats.summary import summarize
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS
 from histories import Change, digest, keep_history
@@ -128,6 +131,28 @@ def test_any_cell_is_chosen_by_drop_downs_and_stands_in_the_address(grid):
     again = opened(BENCHMARK, **address(app))
     assert texts(again.subheader)[0] == "Batch 4 on 1 core: fast 1.0"
     assert cards(again) == cards(app)
+
+
+def test_what_is_done_within_a_latency_ends_where_the_table_beside_it_says(store):
+    first, suspended, *others = invented.samples("m1")
+    standstill_ns = np.full_like(suspended.latency_ns, 20_000_000_000)
+    samples = (first, replace(suspended, latency_ns=standstill_ns), *others)
+    whole = invented.measured("m1")
+    blocks = (whole.blocks[0], replace(whole.blocks[1], paused_ns=20_000_000_000), *whole.blocks[2:])
+    latency = summarize(samples, {(suspended.process, suspended.block)})
+    store.add_benchmark(invented.benchmark(), [invented.snapshot()])
+    store.add_measurement(replace(whole, blocks=blocks, latency=latency), samples)
+
+    app = opened(BENCHMARK, id="b0000001")
+
+    specs = [one.proto.spec for one in app.get("plotly_chart")]
+    (done,) = (json.loads(one) for one in specs if "share of inferences" in one)
+    (iterations,) = (json.loads(one) for one in specs if '"iteration"' in one)
+    rows = next(one.value for one in app.dataframe if "Most" in one.value)
+    assert done["data"][0]["x"][-1] == rows["Most"][0] == latency.max_ns / 1e6
+    assert max(one for one in iterations["data"][0]["y"] if one) == 20_000, "it came, so it is drawn"
+    assert iterations["layout"]["yaxis"]["type"] == "log"
+    assert any("paused ones and those that were measured again, are not in it" in text for text in texts(app.caption))
 
 
 def test_what_is_based_on_the_other_engine_shows_its_numbers_and_failure(grid):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from enginebench_controller.records import BlockSamples
 from enginebench_controller.records.run import BlockLatency
+from enginebench_controller.stats.summary import Excluded
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.statements import Row, among, rows
 
@@ -32,12 +33,14 @@ class LatencyCurve:
 
     `iterations` and `latency_ns`, int64 of shape (points,), are the smallest and the largest latency of each of many
     equal stretches, in the order in which they came: no peak is lost. Iterations count from 0 over all processes,
-    which begin at `process_starts`. `quantiles_ns`, int64 of shape (SHARES + 1,), are the latencies within which 0, 1,
-    … SHARES of SHARES parts of the samples were done. `levels_ns`, of shape (levels,), are where the levels of the
-    histogram begin, and `level_shares` the shares of all samples in each; empty levels are left out.
+    which begin at `process_starts`. The rest is of the `counted` samples alone, those outside of excluded blocks:
+    `quantiles_ns`, int64 of shape (SHARES + 1,), are the latencies within which 0, 1, … SHARES of SHARES parts of them
+    were done. `levels_ns`, of shape (levels,), are where the levels of the histogram begin, and `level_shares` the
+    shares of them in each; empty levels are left out.
     """
 
     samples: int
+    counted: int
     iterations: NDArray[np.int64]
     latency_ns: NDArray[np.int64]
     process_starts: tuple[int, ...]
@@ -52,6 +55,10 @@ _CURVES = f"""
     WITH own AS MATERIALIZED (
         SELECT measurement_id, process, block, latency_ns, rowid AS place
         FROM block_samples WHERE {{among}}
+    ), left_out AS (
+        SELECT unnest(?::VARCHAR[]) AS measurement_id, unnest(?::INTEGER[]) AS process, unnest(?::INTEGER[]) AS block
+    ), counting AS (
+        SELECT measurement_id, latency_ns FROM own ANTI JOIN left_out USING (measurement_id, process, block)
     ), per_block AS MATERIALIZED (
         SELECT measurement_id, process, block, count(*) AS samples, min(place) AS first_place FROM own GROUP BY ALL
     ), placed AS (
@@ -71,17 +78,19 @@ _CURVES = f"""
             list(high_at ORDER BY bin) AS high_at, list(high ORDER BY bin) AS high
         FROM binned GROUP BY ALL
     ), begun AS (
-        SELECT measurement_id, process, min(before)::BIGINT AS start FROM placed GROUP BY ALL
+        SELECT measurement_id, process, min(before)::BIGINT AS start, sum(samples)::BIGINT AS samples
+        FROM placed GROUP BY ALL
     ), starts AS (
-        SELECT measurement_id, list(start ORDER BY process) AS starts FROM begun GROUP BY ALL
+        SELECT measurement_id, list(start ORDER BY process) AS starts, sum(samples)::BIGINT AS samples
+        FROM begun GROUP BY ALL
     ), shares AS (
-        SELECT measurement_id, count(*) AS samples,
+        SELECT measurement_id, count(*) AS counted,
             quantile_disc(latency_ns, [part / {SHARES} FOR part IN range({SHARES} + 1)]) AS quantiles
-        FROM own GROUP BY ALL
+        FROM counting GROUP BY ALL
     ), leveled AS (
         SELECT measurement_id, floor(ln(greatest(latency_ns, 1)) / ln({LEVEL_RATIO}))::INTEGER AS level,
             count(*) AS samples
-        FROM own GROUP BY ALL
+        FROM counting GROUP BY ALL
     ), levels AS (
         SELECT measurement_id, list(level ORDER BY level) AS levels, list(samples ORDER BY level) AS level_samples
         FROM leveled GROUP BY ALL
@@ -110,11 +119,18 @@ class SampleStore(StoreFile):
         with self._reading() as connection:
             return samples_of(connection, measurement_id)
 
-    def latency_curves(self, measurement_ids: Sequence[str], bins: int = 600) -> Mapping[str, LatencyCurve]:
-        """Return the raw latencies of measurements, by id, reduced to what a chart shows; without samples, none."""
+    def latency_curves(
+        self, measurement_ids: Sequence[str], excluded: Mapping[str, Excluded] | None = None, bins: int = 600
+    ) -> Mapping[str, LatencyCurve]:
+        """Return the raw latencies of measurements, by id, reduced to what a chart shows; without samples, none.
+
+        The `excluded` blocks of measurements, by id, are among the iterations only.
+        """
+        left_out = [(one, *block) for one in measurement_ids for block in (excluded or {}).get(one, ())]
+        columns = ([place[column] for place in left_out] for column in range(3))
         with self._reading() as connection:
             query = _CURVES.format(among=among("measurement_id", measurement_ids))
-            found = rows(connection, query, *measurement_ids, bins)
+            found = rows(connection, query, *measurement_ids, *columns, bins)
         return {row["measurement_id"]: _curve(row) for row in found}
 
     def block_latencies(self, measurement_ids: Sequence[str]) -> Mapping[str, tuple[BlockLatency, ...]]:
@@ -261,10 +277,11 @@ def _curve(row: Row) -> LatencyCurve:
     kept[1::2] = at[:, 0] != at[:, 1]
     return LatencyCurve(
         samples=row["samples"],
+        counted=row["counted"],
         iterations=at.ravel()[kept],
         latency_ns=latency_ns.ravel()[kept],
         process_starts=tuple(row["starts"]),
         quantiles_ns=np.asarray(row["quantiles"], dtype=np.int64),
         levels_ns=LEVEL_RATIO ** np.asarray(row["levels"], dtype=np.float64),
-        level_shares=np.asarray(row["level_samples"], dtype=np.float64) / row["samples"],
+        level_shares=np.asarray(row["level_samples"], dtype=np.float64) / row["counted"],
     )

@@ -1,5 +1,7 @@
 """Latencies are reduced in the store without losing a peak, an end or the place where a process began."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,23 @@ def test_quantiles_and_levels_are_those_of_all_samples(store):
     assert curve.level_shares.sum() == pytest.approx(1)
     inside = (latency_ns >= curve.levels_ns[5]) & (latency_ns < curve.levels_ns[5] * LEVEL_RATIO)
     assert curve.level_shares[5] == pytest.approx(inside.mean())
+
+
+def test_a_block_that_counts_for_nothing_is_among_the_iterations_only(store):
+    first, suspended, *others = invented.samples("m1")
+    suspended = replace(suspended, latency_ns=np.full_like(suspended.latency_ns, 20_000_000_000))
+    for identity in ("m1", "m2"):
+        store.add_measurement(invented.measured(identity), [first, suspended, *others])
+    counting_ns = np.concatenate([one.latency_ns for one in (first, *others)])
+
+    found = store.latency_curves(["m1", "m2"], {"m1": {(suspended.process, suspended.block)}})
+
+    assert (found["m1"].samples, found["m1"].counted) == (200, counting_ns.size)
+    assert found["m1"].quantiles_ns[[0, -1]].tolist() == [counting_ns.min(), counting_ns.max()]
+    assert found["m1"].levels_ns[-1] <= counting_ns.max()
+    assert found["m1"].level_shares.sum() == pytest.approx(1)
+    assert found["m1"].latency_ns.max() == 20_000_000_000, "it came, so it is drawn"
+    assert found["m2"].quantiles_ns[-1] == 20_000_000_000, "of another measurement it counts"
 
 
 def test_blocks_add_up_to_their_samples(store):

@@ -75,7 +75,8 @@ def curves(wanted: Sequence[str], benchmark: WholeBenchmark) -> Mapping[str, Lat
     """Return the reduced latencies of measurements, by id; those without samples are left out."""
     kept = _curves(*place())
     ahead = [one.id for one in benchmark.measurements] if benchmark.samples <= READ_AHEAD_SAMPLES else []
-    _complete(kept, wanted, ahead, lambda store, ids: store.latency_curves(ids))
+    excluded = {one.id: one.excluded_blocks for one in benchmark.measurements}
+    _complete(kept, wanted, ahead, lambda store, ids: store.latency_curves(ids, excluded))
     return {one: found for one in wanted if (found := kept[one]) is not None}
 
 

@@ -173,6 +173,8 @@ def _caption(curves: dict[str, LatencyCurve], *, is_disturbed: bool) -> str:
             f"Of each 1/600 of the iterations only the fastest and the slowest are drawn ({first.samples:,} "
             "samples in all): no peak is lost.",
         )
+    if any(curve.counted < curve.samples for curve in curves.values()):
+        said.append("Blocks that count for nothing, paused ones and those that were measured again, are not in it.")
     if is_disturbed:
         said.append("Grey: the machine was busy with something else as well.")
     return " ".join(said)

@@ -243,8 +243,8 @@ def iterations_figure(
     if not curves:
         return None
     starts = _starts(next(iter(curves.values())))
-    least = min(float(curve.quantiles_ns[0]) for curve in curves.values()) / 1e6
-    most = max(float(curve.quantiles_ns[-1]) for curve in curves.values()) / 1e6
+    least = min(float(curve.latency_ns.min()) for curve in curves.values()) / 1e6
+    most = max(float(curve.latency_ns.max()) for curve in curves.values()) / 1e6
     axis = latency_axis(least, most)
     # Two charts that share an axis, settled in one go: make_subplots, add_vline and add_vrect take 30 ms for the same.
     layout = {
@@ -264,7 +264,7 @@ def iterations_figure(
 
 
 def shares_figure(curves: Mapping[str, LatencyCurve], looks: Mapping[str, LineLook]) -> go.Figure | None:
-    """Draw which share of the inferences was done within a latency; None without any."""
+    """Draw which share of the inferences that count was done within a latency; None without any."""
     if not curves:
         return None
     figure = go.Figure([_shares(curve, looks[key]) for key, curve in curves.items()])
@@ -326,7 +326,7 @@ def _grouped(curve: LatencyCurve) -> tuple[NDArray[np.int64], NDArray[np.float64
     """
     places = np.round(np.log(curve.levels_ns) / np.log(LEVEL_RATIO)).astype(np.int64)
     low, high = (max(1.0, float(np.quantile(curve.quantiles_ns, share))) for share in (0.05, 0.95))
-    size = max(1, round(np.log(high / low) / np.log(LEVEL_RATIO) / (2 * np.cbrt(curve.samples))))
+    size = max(1, round(np.log(high / low) / np.log(LEVEL_RATIO) / (2 * np.cbrt(curve.counted))))
     groups, members = np.unique(places // size, return_inverse=True)
     return groups, np.bincount(members, curve.level_shares) / size, size
 
