@@ -5,7 +5,7 @@ import pytest
 import invented
 import invented_profiles
 from enginebench_controller.files.palette import EngineLooks
-from enginebench_controller.records import Status
+from enginebench_controller.records import Configuration, EngineRef, Status
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages.search.shapes import EXAMPLES, Axes, answer_figure, answer_frame, number_columns
 
@@ -45,6 +45,50 @@ def test_examples_that_ask_how_fast_something_is_count_sure_numbers_only(tmp_pat
     for example in fast:
         answered = store.query(example.sql).rows
         assert answered and "engine-inconclusive" not in str(answered), example.question
+
+
+def rows_of(store, question):
+    """The rows of the answer to an example, by the names of their columns."""
+    (example,) = (one for one in EXAMPLES if one.question == question)
+    return answer_frame(store.query(example.sql)).to_dict("records")
+
+
+def test_an_engine_that_was_profiled_more_often_does_not_take_longer(tmp_path):
+    store = Store(tmp_path / "results.duckdb")
+    for number in range(5):
+        store.add_profile(invented_profiles.profile(f"p{number}"))
+    store.add_profile(invented_profiles.profile("p5", engine=EngineRef("other", "default", "1.0")))
+
+    rows = rows_of(store, "Where does each engine spend its time, by layer type?")
+
+    found = {(row["engine"], row["type"]): row["percent_of_time"] for row in rows}
+    conv, reorder = 6, 10 / 3  # the mean of each in a profile
+    shares = {"Conv": 100 * conv / (conv + reorder), "Reorder": 100 * reorder / (conv + reorder)}
+    every = {(engine, kind): share for engine in ("fake", "other") for kind, share in shares.items()}
+    assert found == pytest.approx(every)
+
+
+def test_latencies_by_batch_are_of_one_model_on_one_target_and_number_of_cores(tmp_path):
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark())
+
+    def keep(identity, batch, latency_ms, cores=2, **fields):
+        asked = Configuration("CPU", batch, cores)
+        one = invented.measured(identity, latency_ms=latency_ms, batch=batch, configuration=asked, **fields)
+        store.add_measurement(one, invented.samples(identity, latency_ms=latency_ms))
+
+    for place, odd in enumerate(({"model_name": "other"}, {"target": "elsewhere"}, {"cores": 8})):
+        for batch in (1, 4):
+            keep(f"odd{place}-{batch}", batch, 1.0, **odd)
+    later, last = ({"started_at_unix_ns": invented.CREATED_NS + nanoseconds} for nanoseconds in (1, 2))
+    keep("m1", 1, 8.0, **later)
+    keep("m4", 4, 20.0, model_name="invented-batch4", **later)
+    keep("single", 1, 1.0, model_name="of one batch", **last)
+
+    rows = rows_of(store, "How does latency grow with the batch?")
+
+    assert [(row["model"], row["batch"]) for row in rows] == [("invented", 1), ("invented", 4)]
+    assert [row["median_ms"] for row in rows] == pytest.approx([8, 20], rel=0.05)
 
 
 def test_examples_fit_the_editor():

@@ -1,7 +1,8 @@
 """An answer as a table and as a chart, and questions that people ask, with the chart that answers them best.
 
 A question about how fast something is asks for `status = 'ok'`: inconclusive rows have numbers that are less sure than
-was asked for, and the best of several would often be the least sure one.
+was asked for, and the best of several would often be the least sure one. What is drawn together is of the same work, or
+a share of an own whole: engines are seldom measured equally often.
 """
 
 import html
@@ -249,9 +250,16 @@ ORDER BY model_name, best_items_per_s DESC""",
     Example(
         "How does latency grow with the batch?",
         """\
-SELECT engine, batch, min(median_ns) / 1e6 AS median_ms
-FROM measurements
-WHERE status = 'ok'
+WITH measured AS (
+  SELECT *, regexp_replace(model_name, '-batch[0-9]+$', '') AS model
+  FROM measurements WHERE status = 'ok')
+SELECT engine, batch, min(median_ns) / 1e6 AS median_ms,
+  model, target, cores
+FROM measured
+WHERE (model, target, cores) = (
+  SELECT (model, target, cores) FROM measured GROUP BY ALL
+  ORDER BY count(DISTINCT batch) > 1 DESC,
+    max(started_at_unix_ns) DESC LIMIT 1)
 GROUP BY ALL
 ORDER BY engine, batch""",
         ChartKind.LINES,
@@ -313,16 +321,18 @@ LIMIT 30""",
     Example(
         "Where does each engine spend its time, by layer type?",
         """\
-SELECT engine, type, sum(list_avg(time_ns)) / 1e6 AS total_ms,
+SELECT engine, type, 100 * sum(list_avg(time_ns)) /
+  sum(sum(list_avg(time_ns))) OVER (PARTITION BY engine)
+    AS percent_of_time,
   count(*) AS layers
 FROM layers JOIN profiles ON profiles.id = profile_id
 WHERE len(time_ns) > 0
-GROUP BY ALL
-ORDER BY total_ms DESC
+GROUP BY engine, type
+ORDER BY percent_of_time DESC
 LIMIT 100""",
         ChartKind.BARS,
         x="type",
-        y="total_ms",
+        y="percent_of_time",
         colour="engine",
     ),
     Example(
