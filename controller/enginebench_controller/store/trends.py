@@ -15,7 +15,8 @@ class TrendPoint:
     """A measurement among its like in other benchmarks. `at_unix_ns` is when it was, or its benchmark, begun.
 
     Times, rates and intervals are None where it failed or did not tell; `cpu_model` where the machine is unknown. The
-    reference work's are medians over blocks, and `disturbed` the share of blocks that somebody disturbed.
+    reference work's are medians over blocks; `disturbed` is the share of the time that lay in disturbed blocks, where
+    paused ones do not count.
     """
 
     measurement_id: str
@@ -66,8 +67,9 @@ _SURROUNDINGS = """JOIN benchmarks ON benchmarks.id = one.benchmark_id
     LEFT JOIN (
         SELECT measurement_id, median(reference_product_ns) AS reference_product_ns,
             median(reference_stream_ns) AS reference_stream_ns,
-            avg(CASE WHEN len(disturbances) > 0 THEN 1.0 ELSE 0.0 END) AS disturbed
-        FROM blocks GROUP BY measurement_id
+            coalesce(sum(duration_ns) FILTER (going_on AND len(disturbances) > 0), 0)
+                / nullif(sum(duration_ns) FILTER (going_on), 0) AS disturbed
+        FROM (SELECT *, coalesce(paused_ns, 0) = 0 AS going_on FROM blocks) GROUP BY measurement_id
     ) AS machine ON machine.measurement_id = one.id"""
 
 # What an engine made of the request may differ from version to version, and is part of the answer.

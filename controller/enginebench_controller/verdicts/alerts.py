@@ -34,7 +34,7 @@ LEFT_OVER, LEFT_OVER_SHARE = 0.02, 0.25
 """What may remain beside the machine's part, and of the change, where the engine may have caused it too."""
 
 MORE_DISTURBED = 0.25
-"""So many more of the blocks must have been disturbed after a change than before."""
+"""So much more of the time must have been disturbed after a change than before."""
 
 
 class Cause(StrEnum):
@@ -223,14 +223,14 @@ def _reference_words(reference: float | None) -> str:
 
 
 def _disturbed(first: Sequence[TrendPoint], second: Sequence[TrendPoint], change: float) -> str:
-    """That others disturbed more of the blocks on the slower side."""
+    """That others disturbed more of the time on the slower side."""
     shares = [[one.disturbed for one in each if one.disturbed is not None] for each in (first, second)]
     if not all(shares):
         return ""
     before, after = (sum(each) / len(each) for each in shares)
     if (after - before) * change <= 0 or abs(after - before) < MORE_DISTURBED:
         return ""
-    return f"{after:.0%} of the blocks were disturbed since, {before:.0%} before"
+    return f"{after:.0%} of the time was disturbed since, {before:.0%} before"
 
 
 class Finding(StrEnum):

@@ -7,6 +7,7 @@ import pytest
 import invented
 from enginebench_controller.records import Arrivals, Configuration, EngineRef, Hint, InputTensor, Load, Status
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.disturbances import summarize_evidence
 
 
 @pytest.fixture
@@ -56,6 +57,23 @@ def test_a_point_has_the_numbers_of_its_measurement(store):
     assert point.throughput_items_per_s == measurement.throughput_items_per_s
     assert point.throughput_interval == measurement.throughput_interval
     assert (point.effective_precision, point.effective_threads, point.status) == ("f32", 2, Status.OK)
+
+
+def test_a_point_is_disturbed_for_the_share_of_its_time_that_its_measurement_tells(store):
+    disturbed, paused, *others = invented.measured("m1").blocks
+    blocks = (
+        replace(disturbed, duration_ns=3 * disturbed.duration_ns, disturbances=(invented.STEAL,)),
+        replace(paused, duration_ns=20_000_000_000, paused_ns=19_000_000_000, disturbances=(invented.PAUSED,)),
+        *others,
+    )
+    measurement = replace(measured("m1", 1), blocks=blocks)
+    store.add_measurement(measurement)
+    store.add_measurement(measured("quiet", 2))
+
+    shares = [point.disturbed for point in store.trend("m1")]
+
+    assert shares == [pytest.approx(summarize_evidence(blocks).disturbed_share), 0]
+    assert shares[0] == pytest.approx(3 / 13, rel=0.05), "three of the thirteen blocks' times in which it went on"
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Every example is answered, and by columns that its chart names."""
 
+from dataclasses import replace
+
 import pytest
 
 import invented
@@ -7,6 +9,7 @@ import invented_profiles
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Configuration, EngineRef, Status
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_ui.pages.search.shapes import EXAMPLES, Axes, answer_figure, answer_frame, number_columns
 
 pytestmark = pytest.mark.slow
@@ -89,6 +92,25 @@ def test_latencies_by_batch_are_of_one_model_on_one_target_and_number_of_cores(t
 
     assert [(row["model"], row["batch"]) for row in rows] == [("invented", 1), ("invented", 4)]
     assert [row["median_ms"] for row in rows] == pytest.approx([8, 20], rel=0.05)
+
+
+def test_a_measurement_is_disturbed_for_as_much_of_its_time_as_everywhere(tmp_path):
+    whole = invented.measured("m1")
+    disturbed, paused, *others = whole.blocks
+    blocks = (
+        replace(disturbed, duration_ns=3 * disturbed.duration_ns, disturbances=(invented.STEAL,)),
+        replace(paused, paused_ns=20_000_000_000, disturbances=(invented.PAUSED,)),
+        *others,
+    )
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark())
+    store.add_measurement(replace(whole, blocks=blocks))
+    store.add_measurement(invented.measured("quiet"))
+
+    rows = rows_of(store, "Which measurements were disturbed the most?")
+
+    percent = pytest.approx(100 * summarize_evidence(blocks).disturbed_share)
+    assert [(row["id"], row["disturbed_percent"]) for row in rows] == [("m1", percent), ("quiet", 0)]
 
 
 def test_examples_fit_the_editor():

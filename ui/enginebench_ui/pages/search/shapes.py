@@ -286,9 +286,12 @@ LIMIT 2000""",
         "Which measurements were disturbed the most?",
         """\
 SELECT measurements.id, model_name, engine, batch, cores,
-  100 * avg((len(disturbances) > 0)::INT) AS disturbed_percent,
+  100 * coalesce(sum(duration_ns)
+    FILTER (len(disturbances) > 0), 0) / sum(duration_ns)
+    AS disturbed_percent,
   cv, process_spread
 FROM measurements JOIN blocks ON measurement_id = measurements.id
+WHERE coalesce(paused_ns, 0) = 0
 GROUP BY ALL
 ORDER BY disturbed_percent DESC
 LIMIT 100""",
