@@ -155,6 +155,15 @@ def test_what_is_done_within_a_latency_ends_where_the_table_beside_it_says(store
     assert any("paused ones and those that were measured again, are not in it" in text for text in texts(app.caption))
 
 
+def test_the_rate_of_a_slow_model_is_no_zero(store):
+    store.add_benchmark(invented.benchmark(), [invented.snapshot()])
+    store.add_measurement(invented.measured("m1", throughput_items_per_s=0.041234), invented.samples("m1"))
+
+    app = opened(BENCHMARK, id="b0000001")
+
+    assert any("<dt>Items/s</dt><dd>0.041234</dd>" in one.proto.body for one in app.get("html"))
+
+
 def test_what_is_based_on_the_other_engine_shows_its_numbers_and_failure(grid):
     app = opened(BENCHMARK, id="b0000001")
     slow = next(one for one in box(app, "Based on").options if one.startswith("slow"))

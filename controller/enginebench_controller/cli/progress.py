@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.table import Column
 
-from enginebench_controller.cli.console import UNKNOWN, make_table, plain, remark, stderr
+from enginebench_controller.cli.console import make_table, plain, remark, stderr
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home
 from enginebench_controller.jobs.record import MadeKind
@@ -36,7 +36,7 @@ from enginebench_controller.store.measurements import Headline
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.gate.results import Judged, ratio_of_values
 from enginebench_controller.verdicts.gate.words import interval_words
-from enginebench_controller.verdicts.words import milliseconds
+from enginebench_controller.verdicts.words import milliseconds, rate
 
 
 @contextmanager
@@ -258,8 +258,7 @@ class TableReporter(LiveReporter):
         asked, found = case.configuration, self._headlines.get(outcome_id)
         engine = " ".join(filter(None, (case.engine.name, case.engine.version)))
         median = milliseconds(found.median_ns if found else None)
-        rate = found.throughput_items_per_s if found else None
-        numbers = [median, UNKNOWN if rate is None else f"{rate:.1f}"]
+        numbers = [median, rate(found.throughput_items_per_s if found else None)]
         return [case.target, case.model.name, engine, asked.device, asked.batch, asked.place, *numbers, doing]
 
 

@@ -24,7 +24,7 @@ from enginebench_controller.verdicts.across import AcrossTargets, across_targets
 from enginebench_controller.verdicts.doubts import flags, marks, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
-from enginebench_controller.verdicts.words import Remark, condensed, failure_sentence, ranges
+from enginebench_controller.verdicts.words import Remark, condensed, failure_sentence, ranges, rate
 
 SOURCE_MARKS = {ReadbackSource.ENGINE_API: "", ReadbackSource.OBSERVED: "°", ReadbackSource.ASSUMED: "?"}
 UNLIKE_OUTPUTS = "≠"
@@ -182,7 +182,7 @@ def _row(m: Measurement, check: OutputCheck | None) -> dict[str, object]:
         "spread": UNKNOWN if m.process_spread is None else _percent(m.process_spread),
         "p95 ms": _percentile(m.latency, 95) if m.latency else UNKNOWN,
         "p99 ms": _percentile(m.latency, 99) if m.latency else UNKNOWN,
-        "items/s": UNKNOWN if m.throughput_items_per_s is None else f"{m.throughput_items_per_s:.1f}",
+        "items/s": rate(m.throughput_items_per_s),
         "status": _status(m, check),
     }
 

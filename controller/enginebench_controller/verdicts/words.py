@@ -98,6 +98,13 @@ def milliseconds(value_ns: float | None) -> str:
     return UNKNOWN if value_ns is None else f"{value_ns / 1e6:.3f}"
 
 
+def rate(value: float | None) -> str:
+    """Items a second with one decimal; fewer than ten with four digits, as a language model may do 0.04123 of them."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.1f}" if value >= 10 else f"{value:.4g}"
+
+
 def percent(share: float | None) -> str:
     """A share as per cent, without the sign."""
     return UNKNOWN if share is None else f"{100 * share:.1f}"

@@ -49,12 +49,12 @@ def test_the_table_has_what_runs_and_the_numbers_of_what_has_finished(results):
     reporter.running(first, 1, "steady_state", 1, 2)
     reporter.running(second, 0, "compile", 0, 0)
     assert drawn(reporter, 120).count("engine-") == 2 and "steady state" in drawn(reporter, 120)
-    measured = invented.measured(first.outcome_id)
+    measured = invented.measured(first.outcome_id, throughput_items_per_s=0.041234)
     results.add_measurement(measured)
     reporter.finished(first, first.outcome_id, Status.OK, None)
     lines = [line for line in drawn(reporter).splitlines() if "engine-" in line]
     assert ["engine-1" in line for line in lines] == [True, False]
-    assert f"{measured.latency.median_ns / 1e6:.3f}" in lines[1] and "ok" in lines[1]
+    assert f"{measured.latency.median_ns / 1e6:.3f}" in lines[1] and "0.04123" in lines[1] and "ok" in lines[1]
 
 
 def test_it_is_no_longer_than_the_terminal_and_outlives_damaged_results(results):

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 
 import invented
+import invented_ladders
+from enginebench_controller.cli.commands.ladder import print_ladder
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.records import Arrivals, Configuration, Effective, Load, Readback, ReadbackSource, Status
+from enginebench_controller.verdicts.ladder import ladder_of
 
 TERMINAL_COLUMNS = 160
 
@@ -42,6 +45,21 @@ def test_a_percentile_with_too_few_samples_says_how_many_it_needs(printed):
 
     assert "n<130" in row(lines)
     assert "n<" not in row(lines, 1)
+
+
+def test_a_model_that_takes_half_a_minute_has_a_rate(printed):
+    lines, _ = printed(invented.measured("m1", latency_ms=25_000.0, iterations=12, throughput_items_per_s=0.041234))
+
+    assert "0.04123" in row(lines)
+
+
+def test_a_slow_rung_has_images_a_second_and_an_interval(capsys):
+    measurements = invented_ladders.measurements(fps={"pytorch": 0.04, "batch-4": 131.86})
+    print_ladder(ladder_of(invented_ladders.benchmark(), measurements))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert "0.0400 ± 0.0012" in row(lines)
+    assert "131.9 ± 4.0" in row(lines, 1)
 
 
 def test_columns_that_would_say_nothing_are_left_out(printed):

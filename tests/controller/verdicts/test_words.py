@@ -1,9 +1,16 @@
-"""How a failure is said in one sentence."""
+"""How a failure is said in one sentence, and how figures and machines are."""
 
 import pytest
 
 from enginebench_controller.records import Cache, CoreCluster, Failure, FailureKind, HostFacts
-from enginebench_controller.verdicts.words import caches_of, failure_sentence, kinds_of_cores, memory_of, processor_of
+from enginebench_controller.verdicts.words import (
+    caches_of,
+    failure_sentence,
+    kinds_of_cores,
+    memory_of,
+    processor_of,
+    rate,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,3 +46,11 @@ def test_kinds_of_cores_and_processors_that_are_none_in_words():
     memories = [memory_of(HostFacts(memory_bytes=size)) for size in (None, 256 << 20, 1 << 30, 25_200_000_000)]
     assert memories == ["", "256 MiB", "1.0 GiB", "23.5 GiB"]
     assert processor_of(HostFacts(architecture="aarch64", emulation="by QEMU")) == "emulated aarch64"
+
+
+@pytest.mark.parametrize(
+    ("items_per_s", "said"),
+    [(12345.67, "12,345.7"), (250.04, "250.0"), (9.8765, "9.877"), (0.041234, "0.04123"), (None, "–")],
+)
+def test_however_slow_a_model_is_its_rate_is_no_zero(items_per_s, said):
+    assert rate(items_per_s) == said

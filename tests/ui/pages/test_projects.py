@@ -60,6 +60,15 @@ def test_the_best_stands_with_its_interval_configuration_and_precision():
     assert view.benchmark_id == "b0000001"
 
 
+def test_the_best_of_a_slow_model_is_no_zero():
+    one = project()
+    slow = replace(one.best, throughput_items_per_s=0.0412, throughput_interval=None)
+
+    (view,) = project_views([replace(one, best=slow)], {})
+
+    assert view.headline == "Best: 0.0412 items/s"
+
+
 def test_a_project_without_numbers_has_none_and_says_how_it_went():
     (view,) = project_views([project(best=None)], {})
 

@@ -2,11 +2,13 @@
 
 import streamlit as st
 
-from enginebench_ui.shared.showing import cards_html
+from enginebench_ui.shared.showing import RATE, cards_html
 
 COLUMNS = {
     "Median (ms)": st.column_config.NumberColumn(format="%.3f"),
     "Best (items/s)": st.column_config.NumberColumn(format="%,.1f"),
+    "Slow (items/s)": st.column_config.NumberColumn(format=RATE),
+    "Fast (items/s)": st.column_config.NumberColumn(format=RATE),
     "Δ (ms)": st.column_config.NumberColumn(format="%+.2f"),
     "Speed-up": st.column_config.NumberColumn(format="%.2f×"),
 }
@@ -20,6 +22,8 @@ def test_a_card_tells_all_that_is_known_as_its_columns_show_it():
         "Not a number": float("nan"),
         "Median (ms)": 1.23456,
         "Best (items/s)": 12345.67,
+        "Slow (items/s)": 0.04123456,
+        "Fast (items/s)": 1234567.8,
         "Δ (ms)": 0.5,
         "Speed-up": 2.0,
         "Plain": 0.12345,
@@ -29,7 +33,7 @@ def test_a_card_tells_all_that_is_known_as_its_columns_show_it():
     drawn = cards_html([row], COLUMNS)
 
     assert "<summary>&lt;b&gt;x&lt;/b&gt; · Batch 4 · Median (ms) 1.235</summary>" in drawn
-    for shown in ("1.235", "12,345.7", "+0.50", "2.00×", "0.1235", "yes"):
+    for shown in ("1.235", "12,345.7", "0.041235", "1,234,600", "+0.50", "2.00×", "0.1235", "yes"):
         assert f"<dd>{shown}</dd>" in drawn
     assert "Nothing" not in drawn and "nan" not in drawn
 

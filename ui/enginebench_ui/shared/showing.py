@@ -16,6 +16,9 @@ from enginebench_ui.shared.text import UNKNOWN, Row, cells, inert, number
 
 _MOST_ROWS_PX = 560
 
+RATE = "%,.5g"
+"""How columns show items a second: five digits, for a language model may do 0.041234 of them, others 12,346."""
+
 ICONS = {
     AnswerOutcome.RANKED: ":material/trophy:",
     AnswerOutcome.SAME: ":material/equal:",
@@ -130,15 +133,17 @@ def _is_unknown(value: Any) -> bool:
 
 
 def _as_shown(value: Any, column: Any) -> str:
-    """A value as its column shows it, which speaks sprintf of JavaScript: also "%,.1f"."""
+    """A value as its column shows it, which speaks sprintf of JavaScript: also "%,.1f" and "%,.5g"."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, int | float):
         return str(value)
     form = str(_type_config(column).get("format") or "")
-    if found := re.search(r"%([+,]*)\.(\d)f", form):
-        text = f"{value:{'+' if '+' in found[1] else ''}{',' if ',' in found[1] else ''}.{found[2]}f}"
-        return form.replace(found[0], text)
+    if found := re.search(r"%([+,]*)\.(\d)([fg])", form):
+        sign, comma = ("+" if "+" in found[1] else ""), ("," if "," in found[1] else "")
+        if found[3] == "g":  # which JavaScript never writes as Python does, with an exponent from that many digits on
+            return form.replace(found[0], f"{float(f'{value:.{found[2]}g}'):{sign}{comma}.15g}")
+        return form.replace(found[0], f"{value:{sign}{comma}.{found[2]}f}")
     return str(value) if isinstance(value, int) else number(value)
 
 

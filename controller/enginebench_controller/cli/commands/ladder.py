@@ -60,7 +60,7 @@ def _row(rung: RungResult) -> list[object]:
         *(rung.name, rung.title),
         UNKNOWN if rung.first_inference_ns is None else f"{rung.first_inference_ns / 1e9:.4f}",
         UNKNOWN if rung.seconds_per_image is None else f"{rung.seconds_per_image:.5f}",
-        _with_interval(rung.fps, rung.fps_interval, 1.0, 1),
+        _with_interval(rung.fps, rung.fps_interval, 1.0, 1 if (rung.fps or 0) >= 10 else 4),
         _with_interval(rung.latency_ns, rung.latency_interval, 1e-6, 3),
         *(_gain(rung.gain_over_previous), _gain(rung.gain_over_first), rung.status_words),
     ]

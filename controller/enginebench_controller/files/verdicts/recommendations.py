@@ -25,7 +25,7 @@ from enginebench_controller.verdicts.recommend.answer import (
 )
 from enginebench_controller.verdicts.recommend.search import Fate
 from enginebench_controller.verdicts.recommend.steps import share_words
-from enginebench_controller.verdicts.words import UNKNOWN
+from enginebench_controller.verdicts.words import UNKNOWN, rate
 
 FATES = {
     Fate.BEST: "the best",
@@ -151,7 +151,7 @@ TRIED = (
 def tried_row(found: Recommendation, one: TriedPoint) -> Iterator[str]:
     """What is known of a point, and what became of it."""
     yield configuration_words(one, with_model=len({each.model for each in found.tried}) > 1)
-    yield UNKNOWN if one.throughput_items_per_s is None else f"{one.throughput_items_per_s:.1f}"
+    yield rate(one.throughput_items_per_s)
     yield _milliseconds(one)
     yield UNKNOWN if one.peak_rss_bytes is None else f"{one.peak_rss_bytes / 1e6:.0f}"
     yield times_words(one.ratio)
@@ -225,7 +225,7 @@ def _save_front(found: Recommendation, order: Document, place: Path | BytesIO, k
 def _front_row(one: TriedPoint) -> Iterator[str]:
     yield configuration_words(one)
     yield _milliseconds(one)
-    yield f"{one.throughput_items_per_s:.1f}"
+    yield rate(one.throughput_items_per_s)
 
 
 def _latency_ms(one: TriedPoint) -> float:

@@ -12,6 +12,7 @@ from enginebench_controller.verdicts.gate.results import (
     ratio_of_values,
 )
 from enginebench_controller.verdicts.gate.rule import MOST_PROMISED, GateOutcome
+from enginebench_controller.verdicts.words import rate
 
 UNKNOWN = "–"
 _ANYTHING = 1000.0
@@ -105,8 +106,11 @@ def layer_words(layer: LayerShare) -> str:
 
 def amount(metric: GateMetric, value: float | None) -> str:
     """A figure with its unit."""
+    if value is None:
+        return UNKNOWN
     scale, unit, digits = _UNITS[metric]
-    return UNKNOWN if value is None else f"{value / scale:,.{digits}f} {unit}"
+    figure = rate(value) if metric is GateMetric.THROUGHPUT else f"{value / scale:,.{digits}f}"
+    return f"{figure} {unit}"
 
 
 def ratio_words(one: MetricResult) -> tuple[str, str]:

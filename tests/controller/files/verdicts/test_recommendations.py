@@ -29,6 +29,15 @@ def test_markdown_begins_with_the_answer_and_the_command_and_folds_what_was_trie
     assert text.count("| openvino, batch") + text.count("| torch, batch") >= len(found.tried)
 
 
+def test_what_a_slow_model_does_in_a_second_is_no_zero() -> None:
+    asked = order()
+    found = carried_out(asked)
+    slow = replace(found, tried=tuple(replace(one, throughput_items_per_s=0.041234) for one in found.tried))
+    rows = [line for line in recommendation_markdown(search(asked), slow).splitlines() if "| openvino, " in line]
+    assert len(rows) > 2
+    assert all("| 0.04123 |" in line for line in rows)
+
+
 def test_markdown_labels_how_far_outputs_are() -> None:
     asked = order()
     found = carried_out(asked, differences=lambda one: 0.0081 if one.case.engine.name == "torch" else None)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from enginebench_controller.verdicts.gate.words import able_words, whole_seconds
+from enginebench_controller.plan.plan import GateMetric
+from enginebench_controller.verdicts.gate.words import able_words, amount, whole_seconds
 
 
 @pytest.mark.parametrize(
@@ -15,3 +16,9 @@ def test_a_difference_of_more_than_double_is_no_promise(share, words):
 @pytest.mark.parametrize(("seconds", "words"), [(36.5, "37s"), (119.2, "120s"), (150.0, "3m")])
 def test_a_budget_that_would_do_is_said_as_the_option_takes_it(seconds, words):
     assert whole_seconds(seconds) == words
+
+
+def test_what_a_slow_model_does_in_a_second_is_no_zero():
+    assert amount(GateMetric.THROUGHPUT, 0.041234) == "0.04123 items/s"
+    assert amount(GateMetric.THROUGHPUT, 1234.56) == "1,234.6 items/s"
+    assert amount(GateMetric.MEMORY, 1_234_560_000) == "1,234.6 MB"

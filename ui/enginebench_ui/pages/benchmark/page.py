@@ -33,7 +33,7 @@ from enginebench_ui.shared.choosing import choose_view
 from enginebench_ui.shared.following import compare_link, follow_jobs
 from enginebench_ui.shared.order_fields import address_of
 from enginebench_ui.shared.searches import step_link
-from enginebench_ui.shared.showing import chart, share_button, show_answers, table, warn_unlike
+from enginebench_ui.shared.showing import RATE, chart, share_button, show_answers, table, warn_unlike
 from enginebench_ui.shared.targets import host_facts
 from enginebench_ui.shared.text import REMOVED, Row, benchmark_title, count_of, inert, instant, tallies
 
@@ -197,7 +197,7 @@ COLUMNS = {
         format="%.0f", help="The share of the time in which the machine was busy with something else as well."
     ),
     "Outputs": st.column_config.TextColumn(help="Against another measurement's of the same model on the same inputs."),
-    "Items/s": st.column_config.NumberColumn(format="%.1f"),
+    "Items/s": st.column_config.NumberColumn(format=RATE),
     "Peak memory (MB)": st.column_config.NumberColumn(
         format="%.0f", help="The most that the engine's process held, model and all, in millions of bytes."
     ),

@@ -50,7 +50,7 @@ from enginebench_ui.pages.benchmark.shapes.trend import (
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_view
-from enginebench_ui.shared.showing import chart, table, warn_unlike
+from enginebench_ui.shared.showing import RATE, chart, table, warn_unlike
 from enginebench_ui.shared.text import STATUS_COLOURS, count_of, inert
 
 _MS = st.column_config.NumberColumn(format="%.3f")
@@ -60,7 +60,7 @@ COMPARISON_COLUMNS = {
     "ms/item": st.column_config.NumberColumn(format="%.4f"),
     "ms/batch": _MS,
     "± (%)": _PERCENT,
-    "items/s": st.column_config.NumberColumn(format="%.1f"),
+    "items/s": st.column_config.NumberColumn(format=RATE),
     "items/s ± (%)": _PERCENT,
     "Time ÷ base": st.column_config.NumberColumn(
         format="%.3f", help="Its median latency ÷ that of the base: below 1 it is faster."
@@ -196,7 +196,7 @@ SCALING_COLUMNS = {
     "Speed-up": _SPEED_UP,
     "Speed-up, range": st.column_config.TextColumn(help="What both intervals allow."),
     "Efficiency (%)": _EFFICIENCY,
-    "items/s": st.column_config.NumberColumn(format="%.1f"),
+    "items/s": st.column_config.NumberColumn(format=RATE),
     "items/s ± (%)": _PERCENT,
     "items/s, speed-up": _SPEED_UP,
     "items/s, efficiency (%)": _EFFICIENCY,
@@ -254,7 +254,7 @@ TREND_COLUMNS = {
     "ms/item": st.column_config.NumberColumn(format="%.4f"),
     "ms/batch": st.column_config.NumberColumn(format="%.3f"),
     "± (%)": _PERCENT,
-    "items/s": st.column_config.NumberColumn(format="%.1f"),
+    "items/s": st.column_config.NumberColumn(format=RATE),
     "items/s ± (%)": _PERCENT,
     "Time": st.column_config.TextColumn(help="The median time since ÷ that before."),
     "Beside reference": st.column_config.TextColumn(

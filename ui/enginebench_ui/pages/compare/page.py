@@ -41,7 +41,7 @@ from enginebench_ui.pages.compare.shapes.summary import advice_lines, setting_ro
 from enginebench_ui.pages.compare.stored import ComparedLayers
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.quantizing import show_quantize
-from enginebench_ui.shared.showing import chart, nothing_yet, share_button, show_answers, table, warn_unlike
+from enginebench_ui.shared.showing import RATE, chart, nothing_yet, share_button, show_answers, table, warn_unlike
 from enginebench_ui.shared.text import count_of, inert
 
 
@@ -100,7 +100,7 @@ _NUMBER = st.column_config.NumberColumn
 _TEXT = st.column_config.TextColumn
 COLUMNS = {
     "Point": _TEXT(width=55, pinned=True),
-    "Items/s": _NUMBER(format="%.1f"),
+    "Items/s": _NUMBER(format=RATE),
     "± items/s (%)": _NUMBER(format="%.1f", help="Half of the throughput's 95 % interval."),
     "Median (ms)": _NUMBER(format="%.3f"),
     "± ms (%)": _NUMBER(format="%.1f", help="Half of the median's 95 % interval."),

@@ -27,7 +27,7 @@ from enginebench_ui.pages.compare.shapes.points import (
 )
 from enginebench_ui.pages.compare.shapes.sides import ChosenProjects, contender_key, facts, labels
 from enginebench_ui.shared import choosing
-from enginebench_ui.shared.showing import chart, row_cards
+from enginebench_ui.shared.showing import RATE, chart, row_cards
 from enginebench_ui.shared.text import inert
 
 _STYLE = (
@@ -207,7 +207,7 @@ def _columns(one: ShownSide, ids: tuple[str, ...]) -> Mapping[str, object]:
         "Batch": _NUMBER(width=50),
         "Streams": _NUMBER(width=65),
         "Cores": _NUMBER(width=55),
-        "Items/s": _NUMBER(format="%.1f", width=65),
+        "Items/s": _NUMBER(format=RATE, width=65),
         "± items/s (%)": _NUMBER(format="%.1f", width=100, help="Half of the throughput's 95 % interval."),
         "Median (ms)": _NUMBER(format="%.3f", width=90),
         "± ms (%)": _NUMBER(format="%.1f", width=80, help="Half of the median's 95 % interval."),

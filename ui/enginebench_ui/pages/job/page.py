@@ -14,7 +14,7 @@ from enginebench_ui.shared import reading
 from enginebench_ui.shared import reading as kept
 from enginebench_ui.shared.following import compare_link
 from enginebench_ui.shared.jobs import JobView, job_view, made_kinds
-from enginebench_ui.shared.showing import table
+from enginebench_ui.shared.showing import RATE, table
 from enginebench_ui.shared.text import count_of, inert
 
 LOG_LINES = 40
@@ -26,7 +26,7 @@ COLUMNS = {
     "Median (ms)": st.column_config.NumberColumn(
         format="%.3f", help="Of all its latencies; intervals stand on its own page."
     ),
-    "Items/s": st.column_config.NumberColumn(format="%.1f"),
+    "Items/s": st.column_config.NumberColumn(format=RATE),
     "What": st.column_config.TextColumn("What it does, or why it failed", width="large"),
 }
 

@@ -24,7 +24,7 @@ from enginebench_ui.pages.ladders.shapes import (
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import select_rows, told
 from enginebench_ui.shared.reading import kept, place, store_at
-from enginebench_ui.shared.showing import chart, nothing_yet, table, warn_unlike
+from enginebench_ui.shared.showing import RATE, chart, nothing_yet, table, warn_unlike
 from enginebench_ui.shared.text import count_of, inert, instant
 
 
@@ -58,8 +58,8 @@ _TEXT = st.column_config.TextColumn
 LIST_COLUMNS = {"Model": _TEXT(width="medium"), "Rungs with numbers": _TEXT(help="The others say why they have none.")}
 RUNG_COLUMNS = {
     "Rung": _TEXT(width=170, pinned=True),
-    "Throughput (FPS)": _NUMBER(format="%,.1f", help="Images ÷ seconds of wall clock, the first inference excluded."),
-    "± (FPS)": _NUMBER(format="%.1f", help="Half of the 95 % interval."),
+    "Throughput (FPS)": _NUMBER(format=RATE, help="Images ÷ seconds of wall clock, the first inference excluded."),
+    "± (FPS)": _NUMBER(format=RATE, help="Half of the 95 % interval."),
     "First inference (ms)": _NUMBER(format="%.1f", help="Measured apart, right after compiling; in no other number."),
     "Per image (ms)": _NUMBER(format="%.3f", help="Wall clock ÷ images."),
     "Median latency (ms)": _NUMBER(format="%.3f", help="Of one inference; a bigger batch takes longer."),

@@ -10,7 +10,7 @@ from enginebench_controller.records import ModelVersion
 from enginebench_ui.pages import NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.pages.profiles.shapes import ListedKind, Listing, baselines, sweep_passes, theoretical, work_text
 from enginebench_ui.shared import reading
-from enginebench_ui.shared.showing import nothing_yet, row_cards
+from enginebench_ui.shared.showing import RATE, nothing_yet, row_cards
 from enginebench_ui.shared.text import count_of
 
 BIND = "query-params"
@@ -24,7 +24,7 @@ COLUMNS = {
     "Median (ms)": st.column_config.NumberColumn(
         format="%.3f", help="Measured: the median of single inferences without the engine's counters."
     ),
-    "Items/s": st.column_config.NumberColumn(format="%.1f", help="Batch ÷ median."),
+    "Items/s": st.column_config.NumberColumn(format=RATE, help="Batch ÷ median."),
     "Matched (%)": st.column_config.NumberColumn(
         format="%.1f", help="The share of the layers' time that was led back to nodes of the model."
     ),

@@ -28,7 +28,7 @@ from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import select_rows, told
 from enginebench_ui.shared.following import follow_jobs
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
-from enginebench_ui.shared.showing import nothing_yet
+from enginebench_ui.shared.showing import RATE, nothing_yet
 from enginebench_ui.shared.text import count_of, inert, shortened
 from enginebench_ui.shared.versions import VersionView, version_views
 
@@ -134,7 +134,7 @@ _NUMBER = st.column_config.NumberColumn
 _TEXT = st.column_config.TextColumn
 PROJECT_COLUMNS = {
     "Model": _TEXT(width=160),
-    "Best (items/s)": _NUMBER(format="%,.1f", help="The largest throughput measured, whatever the configuration."),
+    "Best (items/s)": _NUMBER(format=RATE, help="The largest throughput measured, whatever the configuration."),
     "± (%)": _NUMBER(format="%.1f", help="Half of the throughput's 95 % interval."),
     "Status": _TEXT(
         help="Of the best measurement. Inconclusive: its interval is wider, or the time shorter, than was asked for."
@@ -155,7 +155,7 @@ VERSION_COLUMNS = {
     "Sparsity (%)": PROJECT_COLUMNS["Sparsity (%)"],
     "Size (MB)": PROJECT_COLUMNS["Size (MB)"],
     "Of parent's size (%)": _NUMBER(format="%.0f"),
-    "Best (items/s)": _NUMBER(format="%,.1f", help="Over all engines, targets and configurations."),
+    "Best (items/s)": _NUMBER(format=RATE, help="Over all engines, targets and configurations."),
     "Files": _TEXT(help="Whether the library on this machine has the files."),
 }
 

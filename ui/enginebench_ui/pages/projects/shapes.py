@@ -16,6 +16,7 @@ from enginebench_ui.shared.text import (
     count_of,
     engine_label,
     instant,
+    number,
     percent,
     readback,
     shortened,
@@ -222,7 +223,7 @@ def _headline(best: Measurement | None) -> str:
         return "No measurement has numbers"
     share = _relative_half_width(best)
     interval = "" if share is None else f" ± {100 * share:.1f} %"
-    return f"Best: {best.throughput_items_per_s:,.1f} items/s{interval}"
+    return f"Best: {number(best.throughput_items_per_s)} items/s{interval}"
 
 
 def _relative_half_width(best: Measurement | None) -> float | None:

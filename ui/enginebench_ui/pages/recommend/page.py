@@ -46,7 +46,7 @@ from enginebench_ui.shared.searches import (
     show_steps,
     start_search,
 )
-from enginebench_ui.shared.showing import chart, nothing_yet, share_button, table
+from enginebench_ui.shared.showing import RATE, chart, nothing_yet, share_button, table
 from enginebench_ui.shared.text import count_of, inert, shortened
 
 BIND = "query-params"
@@ -61,7 +61,7 @@ _NUMBER = st.column_config.NumberColumn
 _TEXT = st.column_config.TextColumn
 COLUMNS = {
     "Configuration": _TEXT(width="large", pinned=True),
-    "Items/s": _NUMBER(format="%,.1f"),
+    "Items/s": _NUMBER(format=RATE),
     "Peak memory (MB)": _NUMBER(format="%.0f"),
     "Why": _TEXT(width="large", help="What speaks against it, with the 95 % interval."),
     "Processes": _NUMBER(help="So many ran; what is known of one without any is by its likes."),

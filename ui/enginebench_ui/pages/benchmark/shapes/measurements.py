@@ -306,7 +306,7 @@ def _bars(measurements: Sequence[Measurement], series: str, colour: str, *, in_l
         texttemplate="%{y:.3~s}",
         textposition="outside",
         cliponaxis=False,
-        hovertemplate="batch %{x}: %{y:.1f} items/s<extra>%{fullData.name}</extra>",
+        hovertemplate="batch %{x}: %{y:,.4~r} items/s<extra>%{fullData.name}</extra>",
     )
 
 
