@@ -101,6 +101,16 @@ class ModelError(InputError):
         super().__init__("".join(character if character.isprintable() else "\ufffd" for character in text))
 
 
+class UnreadableFileError(InputError):
+    """A file of a model or of an input set was there when it was planned with, and cannot be read now."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(
+            f"cannot read {path} any more ({error.strerror}): put it back, with `enginebench models add` where it is a "
+            "model's, and run this again"
+        )
+
+
 class UnknownModelError(ModelError):
     """No model is meant by what the user wrote, or several are; `choices` lists these, a line each."""
 

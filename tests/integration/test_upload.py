@@ -5,7 +5,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,16 @@ from onnx import TensorProto, helper
 
 from agent_server import AgentProcess
 from enginebench_controller.errors import UnreachableError
-from enginebench_controller.records import ModelFile
+from enginebench_controller.home import Home
+from enginebench_controller.plan.expand import Expansion
+from enginebench_controller.plan.plan import make_plan
+from enginebench_controller.records import FailureKind, Measurement, ModelFile, Profile
+from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark
+from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
+from enginebench_controller.runs.remote_run import Unreported
 from enginebench_controller.targets.client import AgentClient
 from fault_proxy import fault_proxy
-from integration.bench import UNWAITING, Bench
+from integration.bench import UNWAITING, Bench, tiny_model
 
 SIZE_BYTES = int(os.environ.get("ENGINEBENCH_TEST_UPLOAD_BYTES", "200000000"))
 FLAT_BYTES = 60_000_000
@@ -94,6 +100,33 @@ def test_a_slow_line_is_not_cut_while_bytes_move_and_carries_what_is_compressed(
     assert sent_bytes < most_sent * file.size_bytes
     assert len(told) > 5 and told == sorted(told) and told[-1] == file.size_bytes, "what the agent has taken in"
     assert (agent.data_dir / "files" / file.sha256).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["measurements", "profiles"])
+async def test_a_model_that_is_gone_when_its_turn_comes_fails_alone_and_is_named(
+    kind: str, tmp_path: Path, start_agent: Callable[..., AgentProcess]
+) -> None:
+    home, gone = Home(tmp_path / "home"), list[Path]()
+    models = [str(tiny_model(tmp_path / f"{name}.onnx", seed=seed)) for seed, name in enumerate("abc")]
+    quick = {"processes": 1, "duration": "100ms", "warmup": "50ms", "max_duration": "1m", "interval": "0%"}
+    quick |= {"retry_noisy": False, "wait_quiet": "0s"}
+    plan = make_plan({"models": models, "engines": ["fake"], "targets": [start_agent().address]} | quick, "test")
+
+    def announce(expansion: Expansion, _: str | None) -> Unreported:
+        model = expansion.cases[1].model
+        gone.append(home.library.main_path(model))
+        home.library.remove(model)
+        return Unreported()
+
+    found: Sequence[Measurement | Profile]
+    if kind == "measurements":
+        found = home.store.measurements((await run_benchmark(home, BenchmarkOrder(plan), announce)).id)
+    else:
+        found = await run_profiles(home, ProfileOrder(plan), announce)
+
+    assert len(found) == 3
+    (failure,) = [one.failure for one in found if one.failure is not None]
+    assert failure.kind is FailureKind.REFUSED and f"cannot read {gone[0]} any more" in failure.message
 
 
 @pytest.mark.xdist_group("upload")

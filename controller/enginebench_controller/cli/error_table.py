@@ -25,6 +25,7 @@ from enginebench_controller.errors import (
     UnknownFormatError,
     UnknownModelError,
     UnreachableError,
+    UnreadableFileError,
 )
 from enginebench_controller.records import FailureKind
 from enginebench_controller.targets.addresses import SshError
@@ -80,6 +81,10 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
     ModelError: ErrorExplanation(
         "A model file is missing, truncated or no model, or cannot be made to fit the configuration.",
         "Give another file, or the shapes the sentence asks for.",
+    ),
+    UnreadableFileError: ErrorExplanation(
+        "A file of a model or an input was there when a plan was made, and could not be read when its turn came.",
+        "Put it back, with `enginebench models add` where it is of a model; then run the same again.",
     ),
     UnknownFormatError: ErrorExplanation(
         "A file's name ends as no model's that is known: neither one of ours, nor one that a plugin reads.",
@@ -162,7 +167,8 @@ FAILURES: Mapping[FailureKind, ErrorExplanation] = {
         "Somebody cancelled the run, or its agent was stopped.", "`enginebench rerun ID` measures it again."
     ),
     FailureKind.REFUSED: ErrorExplanation(
-        "The configuration is impossible for this engine, device or agent.", "Change what the sentence names."
+        "The configuration is impossible for this engine, device or agent, or a file of it is not there any more.",
+        "Change what the sentence names.",
     ),
     FailureKind.AGENT_LOST: ErrorExplanation(
         "The target's agent went away during the run, or was restarted.",

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from enginebench_controller import wire
-from enginebench_controller.errors import AgentError, RunUnknownError, UnreachableError
+from enginebench_controller.errors import AgentError, RunUnknownError, UnreachableError, UnreadableFileError
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.turns import Interleave
 from enginebench_controller.records import OUT_OF_TIME, Block, Failure, FailureKind, Measurement, Process
@@ -108,7 +108,7 @@ async def run_once(bench: Bench, case: Case, run_id: str, kind: run_pb2.RunKind)
     """One run from upload to result, without acknowledging it.
 
     Raises `UnreachableError` when the target is gone for good, `AgentError` when it refuses, and of these
-    `RunUnknownError` when it was restarted meanwhile.
+    `RunUnknownError` when it was restarted meanwhile; `UnreadableFileError` where what it lacks is not here any more.
     """
     await remote_run.upload(bench, case)
     try:
@@ -331,7 +331,7 @@ async def _finish(bench: Bench, member: Undertaking, process: int, samples: Samp
 
 
 async def _attempt(bench: Bench, member: Undertaking, step: Callable[[], Awaitable[None]]) -> None:
-    """Take one step of a case; what the target does wrong becomes the case's typed failure.
+    """Take one step of a case; what the target does wrong, or a file that is gone here, becomes its typed failure.
 
     Where it was restarted and knows the run no more, the process is simply not there, and may be begun anew.
     """
@@ -343,7 +343,7 @@ async def _attempt(bench: Bench, member: Undertaking, step: Callable[[], Awaitab
         bench.lost_targets[case.target] = f"it did not answer for {RECONNECT_SECONDS:.0f} s"
     except RunUnknownError:
         pass
-    except AgentError as error:
+    except (AgentError, UnreadableFileError) as error:
         member.failure = Failure(FailureKind.REFUSED, str(error))
     if case.target in bench.lost_targets and member.failure is None:
         member.failure = outcome.agent_lost(case, bench.lost_targets[case.target])

@@ -5,7 +5,13 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from enginebench_controller.errors import AgentError, InputError, RunUnknownError, UnreachableError
+from enginebench_controller.errors import (
+    AgentError,
+    InputError,
+    RunUnknownError,
+    UnreachableError,
+    UnreadableFileError,
+)
 from enginebench_controller.graph.analysis import SourceAnalysis
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
@@ -164,7 +170,7 @@ class Passes:
             return self._unprofiled(one, outcome.agent_lost(case, str(error)))
         except RunUnknownError:
             return None
-        except AgentError as error:
+        except (AgentError, UnreadableFileError) as error:
             return self._unprofiled(one, Failure(FailureKind.REFUSED, str(error)))
         return outcome.profiled(case, self._order, one.outcome_id, result)
 

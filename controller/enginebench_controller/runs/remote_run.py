@@ -97,8 +97,8 @@ class Bench:
 async def upload(bench: Bench, case: Case) -> None:
     """Bring the model's files and those of a given input set to the target, unless it has them.
 
-    This and all the others here raise `UnreachableError` when the target is gone for good, and `AgentError` when it
-    refuses.
+    Raises `UnreadableFileError` for a file that is not there any more. This and all the others here raise
+    `UnreachableError` when the target is gone for good, and `AgentError` when it refuses.
     """
     for file, path in files_of(bench, case):
         async with bench.lock(case.target, file.sha256):

@@ -165,12 +165,13 @@ class AgentClient:
         """Send one file from where the agent has it on.
 
         `on_sent` receives how far into the file the agent has taken it in, and how much of that is new, both in bytes.
+        Raises `UnreadableFileError` where it cannot be read to its end.
         """
         sending = Sending(file, path, offset_bytes, on_sent)
         watching = asyncio.create_task(self._watched(sending, file))
         try:
             await self._call(lambda to: to.models.Upload(sending.parts()))
-            sending.taken_whole()
+            sending.taken()
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+from enginebench_controller.errors import UnreadableFileError
 from enginebench_controller.records import InputFile, ModelFile
 from enginebench_proto.v1 import model_pb2
 
@@ -49,18 +50,25 @@ class Sending:
         self._share = 1.0
         self._waits = False
         self._moved = asyncio.Event()
+        self._failure: OSError | None = None
 
     async def parts(self) -> AsyncIterator[model_pb2.UploadRequest]:
-        """The messages of the upload, each when the target has taken in most of those before."""
+        """The messages of the upload, each when the target has taken in most of those before.
+
+        They end where the file cannot be read on: what is raised here gRPC takes for a cancellation, and tells nobody.
+        """
         file = self._file
         header = model_pb2.UploadHeader(sha256=file.sha256, size_bytes=file.size_bytes, offset_bytes=self._first)
         yield model_pb2.UploadRequest(header=header)
-        with self._path.open("rb") as stream:
-            stream.seek(self._first)
-            while chunk := await asyncio.to_thread(stream.read, self._chunk_bytes()):
-                await self._room()
-                yield await asyncio.to_thread(self._message, chunk)
-                self._sent += len(chunk)
+        try:
+            with self._path.open("rb") as stream:
+                stream.seek(self._first)
+                while chunk := await asyncio.to_thread(stream.read, self._chunk_bytes()):
+                    await self._room()
+                    yield await asyncio.to_thread(self._message, chunk)
+                    self._sent += len(chunk)
+        except OSError as error:
+            self._failure = error
 
     async def watch(self, received: Received) -> None:
         """Ask how much has arrived, until that is all, or until the target turns out not to tell."""
@@ -78,8 +86,10 @@ class Sending:
                 self._hear(found, now - asked)
                 asked = now
 
-    def taken_whole(self) -> None:
-        """The target has said that the file is there."""
+    def taken(self) -> None:
+        """The target has taken in all that was sent. Raises `UnreadableFileError` where that is not the whole file."""
+        if self._failure is not None:
+            raise UnreadableFileError(self._path, self._failure)
         self._tell(self._file.size_bytes)
 
     def _hear(self, found: int, seconds: float) -> None:

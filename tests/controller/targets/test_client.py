@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from enginebench_controller.errors import AgentError, EnginebenchError, UnreachableError
+from enginebench_controller.errors import AgentError, EnginebenchError, UnreachableError, UnreadableFileError
 from enginebench_controller.records import ModelFile
 from enginebench_controller.targets import channels, connections
 from enginebench_controller.targets.client import AgentClient
@@ -63,6 +63,22 @@ async def test_an_upload_is_tried_again_unless_the_agent_says_why_not(
         with pytest.raises(EnginebenchError) as raised:
             await client.upload(file, path, 0, lambda *_: None)
     assert type(raised.value) is error
+
+
+class Taking(Refusing):
+    """Misses every file, and keeps what comes of it."""
+
+    async def Upload(self, request_iterator, context):  # noqa: N802
+        kept = [len(one.chunk) async for one in request_iterator]
+        return model_pb2.UploadResponse(committed_bytes=sum(kept))
+
+
+async def test_an_upload_of_a_file_that_is_gone_names_it_and_is_not_taken_for_a_cancellation(tmp_path: Path) -> None:
+    file, told = ModelFile("model.onnx", "0" * 64, 7), list[int]()
+    async with serving(Taking(grpc.StatusCode.OK, "")) as client:
+        with pytest.raises(UnreadableFileError, match=r"model\.onnx any more \(No such file"):
+            await client.upload(file, tmp_path / file.name, 0, lambda offset, _: told.append(offset))
+    assert told == []
 
 
 def set_option(monkeypatch: pytest.MonkeyPatch, name: str, value: int) -> None:
