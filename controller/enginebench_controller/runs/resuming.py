@@ -33,6 +33,7 @@ from enginebench_controller.runs.undertaking import (
     Undertaking,
     claimed,
     plans,
+    unclaimed,
     undertakings_of,
 )
 from enginebench_controller.targets.client import AgentClient
@@ -254,9 +255,9 @@ async def look(home: Home, wish: ResumeOrder) -> tuple[Waiting, ...]:
     check_targets(home, wish.targets)
     found = []
     for path in plans(home.path):
-        with claimed(path) as claim:
-            if claim is not None and wish.is_wanted(claim.pending.id):
-                found.append(await _look(home, claim.pending, wish))
+        pending = unclaimed(path)
+        if pending is not None and wish.is_wanted(pending.id):
+            found.append(await _look(home, pending, wish))
     return tuple(found)
 
 

@@ -228,6 +228,16 @@ def claimed(path: Path) -> Iterator[PlanClaim | None]:
         yield PlanClaim(_read(stream, path), path) if _locked(stream) and path.exists() else None
 
 
+def unclaimed(path: Path) -> Pending | None:
+    """What is in a plan that nobody has now, to look at and not to act on; None where `claimed` gives None.
+
+    It is nobody's again at once: who looks may take his time, and whoever takes it up meanwhile is to have it. Raises
+    as `claimed` does.
+    """
+    with claimed(path) as claim:
+        return None if claim is None else claim.pending
+
+
 def under_way(home: Path) -> frozenset[str]:
     """The benchmarks of which something is still to come, of living commands or interrupted ones."""
     found = set()
@@ -244,9 +254,9 @@ def missing_outcomes(home: Path, stored_ids: StoredIds) -> int:
 
 def _interrupted(home: Path) -> Iterator[Pending]:
     for path in plans(home):
-        with suppress(InputError), claimed(path) as claim:
-            if claim is not None:
-                yield claim.pending
+        with suppress(InputError):
+            if (pending := unclaimed(path)) is not None:
+                yield pending
 
 
 def undertakings_of(pending: Pending, stored_ids: StoredIds) -> tuple[Undertaking, ...]:

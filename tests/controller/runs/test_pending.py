@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.turns import Interleave
 from enginebench_controller.records import (
@@ -33,10 +35,12 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.runs.execution import groups_of
 from enginebench_controller.runs.outcome import PassOrder, run_spec
+from enginebench_controller.runs.resuming import ResumeOrder, look
 from enginebench_controller.runs.undertaking import (
     Pending,
     Undertaking,
     claimed,
+    missing_outcomes,
     plans,
     written,
 )
@@ -128,6 +132,28 @@ def test_a_plan_is_claimed_where_only_what_was_opened_for_writing_can_be_locked(
             assert claim is None
     with claimed(path) as claim:
         assert claim is not None
+
+
+@pytest.mark.parametrize("looker", ["look", "missing_outcomes"])
+async def test_whoever_merely_looks_keeps_a_plan_from_nobody(
+    tmp_path: Path, looker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with written(tmp_path, PENDING):
+        (path,) = plans(tmp_path)
+    home, free = Home(tmp_path), []
+
+    def asked_slowly(_: Sequence[str]) -> tuple[str, ...]:
+        with claimed(path) as claim:
+            free.append(claim is not None)
+        return ()
+
+    monkeypatch.setattr(home.store, "stored_ids", asked_slowly)
+    if looker == "look":
+        (found,) = await look(home, ResumeOrder())
+        assert found.missing == 2
+    else:
+        assert missing_outcomes(tmp_path, home.store.stored_ids) == 2
+    assert free == [True]
 
 
 @pytest.mark.slow
