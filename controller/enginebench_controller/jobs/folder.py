@@ -1,6 +1,7 @@
 """The folder of a job and the files in it, each written at once and read by anybody at any time."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -110,12 +111,14 @@ class JobFolder:
         _write(self.path / "process.json", _PROCESS, process)
 
     def write_progress(self, progress: JobProgress) -> None:
-        """Keep how far it is."""
-        _write(self.path / "progress.json", _PROGRESS, progress)
+        """Keep how far it is, where that can be written: what a job does must not end with what it says of it."""
+        with suppress(OSError):
+            _write(self.path / "progress.json", _PROGRESS, progress)
 
     def write_ending(self, ending: JobEnding) -> None:
-        """Keep how it ended."""
-        _write(self.path / "ending.json", _ENDING, ending)
+        """Keep how it ended, where that can be written."""
+        with suppress(OSError):
+            _write(self.path / "ending.json", _ENDING, ending)
 
 
 def _read(file: Path, form: JsonForm[T]) -> T | None:

@@ -1,0 +1,30 @@
+"""What a job says of itself is the least that it does: where nothing can be written, it goes on and ends as ever."""
+
+from pathlib import Path
+
+import pytest
+
+from enginebench_controller.home import JOB_VARIABLE
+from enginebench_controller.jobs.folder import JobFolder
+from enginebench_controller.jobs.reporting import ProgressWriter
+from enginebench_controller.jobs.telling import telling_how_it_ends
+
+
+def test_what_could_not_be_written_is_told_with_what_comes_next(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path / "job")
+    writer = ProgressWriter(folder)
+    writer.note("while nothing could be written")
+    folder.path.mkdir()
+    writer.note("afterwards")
+
+    progress = folder.progress()
+    assert progress is not None and progress.notes == ("while nothing could be written", "afterwards")
+
+
+def test_a_command_leaves_with_its_code_though_its_end_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(JOB_VARIABLE, str(tmp_path / "job"))
+    with pytest.raises(SystemExit) as leaving, telling_how_it_ends():
+        raise SystemExit(3)
+    assert leaving.value.code == 3
