@@ -137,6 +137,10 @@ class StoreError(EnginebenchError):
     """The results cannot be read or written: disk full, no permission, a lock, a newer file."""
 
 
+class StoreBusyError(StoreError):
+    """Others have kept the results to themselves for too long; they are there once these let go."""
+
+
 class StoreUnreachableError(StoreError):
     """The object store that a lake lies in does not answer, or refuses."""
 

@@ -20,6 +20,7 @@ from enginebench_controller.errors import (
     RemoteError,
     ReservedError,
     RunUnknownError,
+    StoreBusyError,
     StoreError,
     StoreUnreachableError,
     UnknownFormatError,
@@ -101,6 +102,10 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
     StoreError: ErrorExplanation(
         "The results cannot be read or written: disk full, no permission, another program, damage, a newer file.",
         "Do what the sentence says; `enginebench store check` looks for damage, `store restore` takes up a copy.",
+    ),
+    StoreBusyError: ErrorExplanation(
+        "Another program has kept the results for too long: for 30 s, or for ten minutes where one is to be stored.",
+        "Wait for the program that the sentence names, or end it; what was measured meanwhile: `enginebench resume`.",
     ),
     StoreUnreachableError: ErrorExplanation(
         "The object store that a lake lies in does not answer, or refuses.",

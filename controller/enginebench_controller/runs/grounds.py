@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from enginebench_controller.errors import ModelError
+from enginebench_controller.errors import ModelError, StoreBusyError
 from enginebench_controller.graph.ceiling import ceiling, fewest_flops
 from enginebench_controller.graph.flops.counting import node_costs
 from enginebench_controller.graph.reading import random_operators, read_source_graph
@@ -56,6 +56,8 @@ class Judging:
     def with_grounds(self, measurement: Measurement) -> Measurement:
         """The measurement with what it is to be judged by, as far as that can be found; never raises for what cannot.
 
+        Raises `StoreBusyError` where others have the store, in which it can be found later.
+
         Looking for the noise of a model takes seconds. It is done where outputs differ from those of the benchmark's
         earlier measurements by more than usual, once for a model and its inputs.
         """
@@ -64,6 +66,8 @@ class Judging:
         with self._lock:
             try:
                 return self._judged(measurement)
+            except StoreBusyError:
+                raise
             except Exception as error:  # whatever a stranger's model brings about: what was measured is stored
                 _log.warning("a measurement is stored without what it is judged by", exc_info=error)
                 return measurement
@@ -118,9 +122,10 @@ class Judging:
         if known is None:
             return None
         if self._peaks is None:
-            self._peaks = defaultdict(list)
+            peaks = defaultdict(list)
             for one in self._home.store.peaks():
-                self._peaks[one.target].append(one)
+                peaks[one.target].append(one)
+            self._peaks = peaks
         return roofs_of(self._peaks[measurement.target], measurement.engine, asked.device, asked.cores, known)
 
     def _work(self, measurement: Measurement, path: Path) -> tuple[float, bool]:
@@ -146,10 +151,8 @@ class Judging:
         models = tuple(self._models.values())
         key, (group, label) = measurement.benchmark_id, works(measurement, models)
         if key not in self._earlier:
-            self._earlier = {key: {}}
-            for one in self._home.store.measurements(measurement.benchmark_id, with_blocks=False):
-                if one.captured_outputs:
-                    self._earlier[key][works(one, models)] = one
+            stored = self._home.store.measurements(measurement.benchmark_id, with_blocks=False)
+            self._earlier = {key: {works(one, models): one for one in stored if one.captured_outputs}}
         alike = [one for (of, _), one in self._earlier[key].items() if of == group]
         checks = check_outputs([*alike, measurement], models)
         self._earlier[key].setdefault((group, label), measurement)

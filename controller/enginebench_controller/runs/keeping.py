@@ -3,8 +3,11 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from typing import TypeVar
 
+from enginebench_controller.errors import StoreBusyError
 from enginebench_controller.home import Home
 from enginebench_controller.records import BlockSamples, Measurement
 from enginebench_controller.runs.grounds import Judging
@@ -19,6 +22,11 @@ _MOST_AT_ONCE = 64
 
 _LONGEST_PAUSE_S = 1.0
 
+PATIENCE_S = 600.0
+"""A backup of a large file on a slow disk takes minutes; what waits for that is safe on its target."""
+
+T = TypeVar("T")
+
 _Waiting = tuple[Measurement, Iterable[BlockSamples], asyncio.Future[None]]
 
 
@@ -28,13 +36,30 @@ def keeper(home: Home) -> Keep:
     judging, storing = Judging(home), Storing(home.store)
 
     async def keep(measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
-        measurement = await asyncio.to_thread(judging.with_grounds, measurement)
+        measurement = await patiently(partial(judging.with_grounds, measurement))
         await storing.add(measurement, samples)
         failure = measurement.failure.kind if measurement.failure else "none"
         words = logs.told(id=measurement.id, target=measurement.target, status=measurement.status, failure=failure)
         _log.info("measurement stored", extra=words)
 
     return keep
+
+
+async def patiently(use: Callable[[], T]) -> T:
+    """What a use of the store comes to, tried again for as long as others have it: `PATIENCE_S`, which is told once."""
+    until_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await asyncio.to_thread(use)
+        except StoreBusyError as error:
+            if time.monotonic() >= until_s:
+                raise
+            _tell_waiting(str(error))
+
+
+@cache
+def _tell_waiting(why: str) -> None:
+    _log.warning("results wait for up to ten minutes to be stored: %s", why)
 
 
 class Storing:
@@ -58,7 +83,7 @@ class Storing:
             while self._waiting:
                 batch, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
                 began_s = time.monotonic()
-                if len(batch) == 1 or not await self._all(batch):  # one that cannot be stored is not to fail the others
+                if not await self._all(batch):  # one that cannot be stored is not to fail the others
                     for one in batch:
                         await self._one(*one)
                 # For as long as it was ours, others may have the store; and what comes meanwhile goes together.
@@ -68,7 +93,7 @@ class Storing:
 
     async def _all(self, batch: list[_Waiting]) -> bool:
         try:
-            await asyncio.to_thread(self._store.add_measurements, [(one, samples) for one, samples, _ in batch])
+            await patiently(partial(self._store.add_measurements, [(one, samples) for one, samples, _ in batch]))
         except Exception:  # whose fault it is, each learns for itself
             return False
         for _, _, stored in batch:

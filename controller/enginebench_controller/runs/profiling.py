@@ -4,6 +4,7 @@ import asyncio
 import time
 import uuid
 from dataclasses import dataclass
+from functools import partial
 
 from enginebench_controller.errors import (
     AgentError,
@@ -23,6 +24,7 @@ from enginebench_controller.plan.sparsity import with_sparsities
 from enginebench_controller.records import Failure, FailureKind, Profile
 from enginebench_controller.runs import execution, outcome, remote_run
 from enginebench_controller.runs.execution import uninterrupted
+from enginebench_controller.runs.keeping import patiently
 from enginebench_controller.runs.outcome import PassOrder
 from enginebench_controller.runs.remote_run import Announce, Bench, remind
 from enginebench_controller.runs.undertaking import ATTEMPTS, Pending, PlanClaim, Undertaking, written
@@ -145,7 +147,7 @@ class Passes:
     async def _keep(self, one: Undertaking, profile: Profile) -> Profile:
         """Lead the layers back to the model and store them; only then may the target forget the pass."""
         profile = await asyncio.to_thread(self._analysis.analysed, profile, one.case.model)
-        await asyncio.to_thread(self._store.add_profile, profile, one.case.model)
+        await patiently(partial(self._store.add_profile, profile, one.case.model))
         one.settle()
         self._bench.reporter.finished(one.case, profile.id, profile.status, profile.failure)
         await execution.forget(self._bench, one)

@@ -18,7 +18,7 @@ from pathlib import Path
 import duckdb
 from filelock import FileLock, Timeout
 
-from enginebench_controller.errors import StoreError, leads_nowhere
+from enginebench_controller.errors import StoreBusyError, StoreError, leads_nowhere
 from enginebench_controller.store import schema
 from enginebench_controller.store.failures import explain, held_by_another_process, locked_out
 from enginebench_proto.agreed.durable import copy_whole, make_private_folder
@@ -53,8 +53,8 @@ class StoreFile:
     """The DuckDB file at `path`, of which each subject is a subclass: its methods are its queries.
 
     Making one touches nothing, and nothing stays open between calls, so any number of processes and threads may use
-    one path. Every method raises `StoreError` when the file cannot be used, after waiting at most `timeout_s` for
-    others.
+    one path. Every method raises `StoreError` when the file cannot be used, and of these `StoreBusyError` after waiting
+    `timeout_s` for others.
     """
 
     reads: tuple[str, ...] = ()
@@ -203,7 +203,8 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (duckdb.Error, OSError) as error:
-        raise StoreError(explain(error, path)) from error
+        kind = StoreBusyError if held_by_another_process(error) else StoreError
+        raise kind(explain(error, path)) from error
 
 
 def is_there(path: Path) -> bool:
@@ -231,7 +232,7 @@ def _gate(path: Path, timeout_s: float, *, reading: bool = False) -> Iterator[bo
     try:
         lock.acquire()
     except Timeout:
-        raise StoreError(locked_out(path, timeout_s)) from None
+        raise StoreBusyError(locked_out(path, timeout_s)) from None
     except OSError as error:
         if not reading or error.errno not in _CANNOT_WRITE:
             raise

@@ -5,11 +5,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 import invented
-from enginebench_controller.errors import StoreError
+from enginebench_controller.errors import StoreBusyError, StoreError
+from enginebench_controller.home import Home
 from enginebench_controller.records import BlockSamples, Measurement
-from enginebench_controller.runs.keeping import Storing
+from enginebench_controller.runs import keeping
+from enginebench_controller.runs.keeping import Storing, keeper
+from enginebench_controller.store import connection
 from enginebench_controller.store.store import Store
 
 
@@ -80,3 +84,45 @@ async def test_one_that_cannot_be_stored_fails_alone(store: Counting) -> None:
     assert isinstance(failed, StoreError)
     assert "its benchmark b0000009 was removed" in str(failed)
     assert {one.id for one in store.measurements("b0000001")} == {"ma", "mb"}
+
+
+@pytest.fixture
+def kept_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileLock:
+    """What keeps the results of a home, which are there already, from those who have no more patience than 0.1 s."""
+    monkeypatch.setattr(connection, "DEFAULT_TIMEOUT_S", 0.1)
+    Home(tmp_path).store.add_benchmark(invented.benchmark(), [invented.snapshot()])
+    return FileLock(tmp_path / "results.duckdb.lock")
+
+
+async def test_a_result_waits_for_a_backup_that_takes_longer_and_lacks_nothing_then(
+    tmp_path: Path, kept_by_others: FileLock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with kept_by_others:
+        keep = keeper(Home(tmp_path))
+        coming = asyncio.gather(*(keep(invented.measured(name), invented.samples(name)) for name in ("ma", "mb")))
+        await asyncio.sleep(0.5)
+        assert not coming.done()
+    await coming
+
+    stored = Home(tmp_path).store.measurements("b0000001")
+    assert {one.id for one in stored} == {"ma", "mb"}
+    assert all(one.grounds is not None for one in stored), "what it is judged by was waited for, too"
+    (said,) = {one.getMessage() for one in caplog.records if one.levelname == "WARNING"}
+    assert "results wait for up to ten minutes" in said and "in use by another enginebench process" in said
+
+
+async def test_whoever_comes_to_the_store_between_judging_and_storing_is_waited_for_too(
+    tmp_path: Path, kept_by_others: FileLock
+) -> None:
+    with kept_by_others:
+        coming = asyncio.create_task(add_all(Home(tmp_path).store, [invented.measured("ma")]))
+        await asyncio.sleep(0.5)
+    assert await coming == [None]
+
+
+async def test_a_result_that_has_waited_long_enough_is_told_what_for(
+    tmp_path: Path, kept_by_others: FileLock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "PATIENCE_S", 0.2)
+    with kept_by_others, pytest.raises(StoreBusyError, match="in use by another enginebench process"):
+        await keeper(Home(tmp_path))(invented.measured("ma"), ())
