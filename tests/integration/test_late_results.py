@@ -17,8 +17,11 @@ from enginebench_controller.records import Measurement
 from enginebench_controller.runs import execution, remote_run
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark, run_in_session
 from enginebench_controller.runs.execution import SoFar
+from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
 from enginebench_controller.runs.resuming import ResumeOrder, resume
+from enginebench_controller.targets import client
 from enginebench_controller.targets.session import open_session
+from integration.test_resume import is_run
 
 BOUND_SECONDS = 1.0
 
@@ -103,6 +106,33 @@ async def test_a_target_that_comes_back_carries_out_the_rest_and_drops_what_was_
 
     assert sorted(map(str, told.kinds)) == ["None", "agent_lost"]
     assert sorted(one.status.value for one in stored(home)) == ["failed", "ok"]
+    assert list((agent.data_dir / "spool").iterdir()) == []
+    assert list((home.path / "pending").iterdir()) == []
+
+
+@pytest.mark.fault(15)
+async def test_a_pass_interrupted_while_its_target_is_away_is_taken_up_and_those_behind_it_are_not(
+    tmp_path: Path, model: Path, agent: AgentProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_run, "CANCEL_SECONDS", BOUND_SECONDS)
+    monkeypatch.setattr(client, "CALL_SECONDS", BOUND_SECONDS)
+    home, told = Home(tmp_path / "home"), Told()
+    chosen = {"models": [str(model)], "engines": ["fake"], "targets": [agent.address], "batch": [1, 2]}
+    slow = {"iterations": 20, "options": {"fake.wait": "sleep", "fake.latency_us": "50000"}, "wait_quiet": "0s"}
+    order = ProfileOrder(make_plan(chosen | slow, "test"))
+    task = asyncio.create_task(run_profiles(home, order, lambda *_: told))
+    while not any(map(is_run, agent.children())):
+        assert not task.done(), task.exception()
+        await asyncio.sleep(0.01)
+    os.kill(agent.pid, signal.SIGSTOP)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    os.kill(agent.pid, signal.SIGCONT)
+
+    (taken,) = await resume(home, ResumeOrder(), lambda *_: told)
+
+    assert len(taken.collected + taken.interrupted) == 1 and taken.left == ()
     assert list((agent.data_dir / "spool").iterdir()) == []
     assert list((home.path / "pending").iterdir()) == []
 

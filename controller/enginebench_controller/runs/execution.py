@@ -114,11 +114,11 @@ async def run_once(bench: Bench, case: Case, run_id: str, kind: run_pb2.RunKind)
     try:
         await remote_run.start(bench, case, outcome.run_spec(case, run_id, kind, bench.timeout_ns))
         await remote_run.follow(bench, case, run_id)
+        return await remote_run.fetch(bench, case, run_id)
     except asyncio.CancelledError:
         await remote_run.cancel(bench, case, run_id)
         await remote_run.acknowledge(bench, case, run_id)
         raise
-    return await remote_run.fetch(bench, case, run_id)
 
 
 def groups_of(

@@ -90,8 +90,9 @@ async def _carry_out(passes: "Passes", bench: Bench, claim: PlanClaim) -> list[P
     undertakings = claim.pending.undertakings()
     try:
         done = [await passes.carry_out(one) for one in undertakings]
-    except asyncio.CancelledError:  # who interrupts passes wants no more of them
-        claim.drop()
+    except asyncio.CancelledError:  # who interrupts passes wants no more of them than what targets still have
+        remembered = frozenset().union(*bench.remembered.values())
+        claim.leave([one.case for one in undertakings if not remembered.isdisjoint(one.run_ids)])
         raise
     await remind(bench)
     if not any(bench.remembered.values()):

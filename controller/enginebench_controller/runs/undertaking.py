@@ -194,6 +194,13 @@ class PlanClaim:
         self._path.unlink(missing_ok=True)
         sync_folder(self._path.parent)
 
+    def leave(self, cases: Sequence[Case]) -> None:
+        """Remove the plan but for these cases, to be taken up by whoever does. Raises as `written` does."""
+        self.drop()
+        if cases:
+            with written(self._path.parents[1], replace(self.pending, cases=tuple(cases))):
+                pass
+
 
 @contextmanager
 def written(home: Path, pending: Pending) -> Iterator[PlanClaim]:

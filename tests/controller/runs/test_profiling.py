@@ -1,6 +1,7 @@
 """What becomes of passes whose store or whose target is not there for a while."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ from filelock import FileLock
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import Configuration, EngineRef, Failure, FailureKind, HostFacts, ModelVersion
+from enginebench_controller.runs.execution import run_once
 from enginebench_controller.runs.outcome import PassOrder
 from enginebench_controller.runs.profiling import Passes
 from enginebench_controller.runs.remote_run import Bench, Unreported
 from enginebench_controller.runs.undertaking import Undertaking
 from enginebench_controller.store import connection
+from enginebench_proto.v1 import run_pb2
 
 CASE = Case(
     "edge",
@@ -41,3 +44,38 @@ async def test_a_pass_waits_for_a_backup_that_takes_longer_than_others_wait(
         coming = asyncio.create_task(passes.take_up(Undertaking(CASE), None, FAILED))
         await asyncio.sleep(0.5)
     assert home.store.profile((await coming).id).failure == FAILED
+
+
+class Telling:
+    """An agent whose run has ended, and whose result never comes whole; it keeps what it was told to forget."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.forgotten: list[str] = []
+
+    async def start(self, *_: object) -> None:
+        """It is over at once."""
+
+    async def watch(self, *_: object) -> AsyncIterator[run_pb2.RunEvent]:
+        yield run_pb2.RunEvent(state=run_pb2.StateChanged(state=run_pb2.RUN_STATE_FINISHED))
+
+    async def result(self, _: str) -> AsyncIterator[run_pb2.ResultPart]:
+        self.asked.set()
+        await asyncio.Event().wait()
+        yield run_pb2.ResultPart()
+
+    async def cancel(self, _: str) -> None:
+        """Nothing goes on any more."""
+
+    async def acknowledge(self, run_id: str) -> None:
+        self.forgotten.append(run_id)
+
+
+async def test_a_pass_interrupted_while_its_result_comes_is_forgotten_by_its_target(tmp_path: Path) -> None:
+    agent = Telling()
+    running = asyncio.create_task(run_once(bench_of(Home(tmp_path), agent), CASE, "m1-0-0", run_pb2.RUN_KIND_PROFILE))
+    await agent.asked.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert agent.forgotten == ["m1-0-0"]
