@@ -14,8 +14,12 @@ from typing import Any
 import pytest
 
 from enginebench_controller.home import Home
-from enginebench_controller.records import Measurement
+from enginebench_controller.plan.expand import Expansion
+from enginebench_controller.plan.plan import make_plan
+from enginebench_controller.records import FailureKind, Measurement
+from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark
 from enginebench_controller.runs.cluster import scheduler
+from enginebench_controller.runs.remote_run import Unreported
 from integration.bench import QUICK, UNHURRIED, Bench, started, tiny_model, wait_until
 from integration.dask_cluster import FOR_MEASURING, DaskCluster, children_of, environment_of, parent_of
 from integration.ssh_machine import SshMachine
@@ -68,6 +72,29 @@ def told(measurement: Measurement) -> object:
     threads = {one.effective.threads for one in measurement.processes}
     outputs = [(one.name, one.shape, one.values.tolist()) for one in measurement.captured_outputs]
     return measurement.configuration, measurement.status, len(measurement.processes), threads, outputs
+
+
+async def test_a_model_that_is_gone_when_a_machine_lacks_it_fails_alone_and_is_named(
+    home: Bench, cluster: DaskCluster, tmp_path: Path
+) -> None:
+    own, gone = Home(home.home), list[Path]()
+    models = [str(tiny_model(tmp_path / f"gone-{seed}.onnx", seed=seed)) for seed in (5, 6)]
+    quick = {"processes": 1, "duration": "100ms", "warmup": "50ms", "max_duration": "1m", "interval": "0%"}
+    quick |= {"retry_noisy": False, "wait_quiet": "0s", "interleave": False}
+    plan = make_plan({"models": models, "engines": ["fake"], "executor": cluster.executor} | quick, "test")
+
+    def announce(expansion: Expansion, _: str | None) -> Unreported:
+        model = expansion.cases[0].model
+        gone.append(own.library.main_path(model))
+        own.library.remove(model)
+        return Unreported()
+
+    benchmark = await run_benchmark(own, BenchmarkOrder(plan), announce)
+
+    failures = [one.failure for one in own.store.measurements(benchmark.id)]
+    (failure,) = [one for one in failures if one is not None]
+    assert len(failures) == 2
+    assert failure.kind is FailureKind.REFUSED and f"cannot read {gone[0]} any more" in failure.message
 
 
 def test_two_groups_of_one_host_never_overlap(home: Bench, elsewhere: Any) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_controller import wire
-from enginebench_controller.errors import EnginebenchError, InputError, UnreachableError
+from enginebench_controller.errors import EnginebenchError, InputError, UnreachableError, UnreadableFileError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import LOCAL_TARGET, Failure, FailureKind, Peak, TargetSnapshot
@@ -105,8 +105,9 @@ class Cluster:
                 carried = await self._carried(bench, order)
             name = self._name_of(carried)
         except EnginebenchError as error:
+            kind = FailureKind.REFUSED if isinstance(error, UnreadableFileError) else FailureKind.AGENT_LOST
             for member, _ in open_ones:
-                member.failure = Failure(FailureKind.AGENT_LOST, str(error))
+                member.failure = Failure(kind, str(error))
             return
         for (member, file), outcome in zip(open_ones, carried.outcomes, strict=True):
             member.case = replace(member.case, target=name)
@@ -136,7 +137,7 @@ class Cluster:
     async def _brought_to(self, asked: Carried, order: GroupOrder, paths: Mapping[str, Path]) -> Carried:
         """What comes of a group where its files are brought, too; as `asked` where the worker is lost with them."""
         try:
-            contents = await asyncio.to_thread(lambda: {digest: path.read_bytes() for digest, path in paths.items()})
+            contents = await asyncio.to_thread(lambda: {digest: _content(path) for digest, path in paths.items()})
             held = await self._scheduler.given(asked.worker, contents)
             carried: Carried = await self._scheduler.done([asked.worker], on_worker.carry_out, order, held)
         except UnreachableError:
@@ -154,6 +155,13 @@ class Cluster:
             if machine.snapshot.host.hostname == carried.hostname:
                 return machine.snapshot.target
         raise UnreachableError(f"the machine {carried.hostname!r} has come to the cluster meanwhile: run it again")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnreadableFileError(path, error) from error
 
 
 async def _take(member: Undertaking, outcome: CaseOutcome, sent_at_unix_ns: int, samples: SampleFile) -> None:
