@@ -5,12 +5,19 @@ import fcntl
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from enginebench_agent.errors import SetupError
+
+LEAVING_SECONDS = 10.0
+"""How long an agent may take to leave once the command that started it is gone."""
+LOCK_POLL_SECONDS = 0.1
+_WITH_STDIN = "with-stdin"
+"""Behind the process in the lock file: it leaves when its standard input ends."""
 
 
 @dataclass(frozen=True)
@@ -91,24 +98,38 @@ class DataFolder:
             )
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, with_stdin: bool = False) -> Iterator[None]:
         """Keep every other agent out of this folder. Raises `SetupError` when one is already there.
 
-        The kernel drops the lock when the process ends, however it ends.
+        One that leaves `with_stdin`, and so with the command that started it, waits a little for another such: commands
+        take turns, so the other one's was killed. The kernel drops the lock when the process ends, however it ends.
         """
         path = self.root / "agent.lock"
         with _opened(path) as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
+            is_leaving = with_stdin and _WITH_STDIN in path.read_text().split()
+            if not take_lock(stream, LEAVING_SECONDS if is_leaving else 0):
                 raise SetupError(
                     f"another agent{_owner(path)} uses the data folder {self.root}: "
                     "measure with it (`enginebench run --target HOST:PORT`), stop it, or choose another with --data-dir"
-                ) from error
+                )
             stream.truncate(0)
-            stream.write(str(os.getpid()))
+            stream.write(f"{os.getpid()} {_WITH_STDIN}" if with_stdin else str(os.getpid()))
             stream.flush()
             yield
+
+
+def take_lock(stream: TextIO, within_s: float) -> bool:
+    """Lock a file until it is closed, waiting so long for whoever has it; returns whether that could be."""
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(LOCK_POLL_SECONDS)
+        else:
+            return True
 
 
 def _opened(lock_file: Path) -> TextIO:
@@ -122,7 +143,7 @@ def _opened(lock_file: Path) -> TextIO:
 
 
 def _owner(lock_file: Path) -> str:
-    pid = lock_file.read_text().strip()
+    pid = lock_file.read_text().partition(" ")[0]
     return f" (process {pid})" if pid else ""
 
 

@@ -168,7 +168,8 @@ def serve(options: ServeOptions) -> None:
         _check_stdin()
     options.folder.prepare()
     alone = alone_here(with_stdin=options.exit_with_stdin) if options.alone else contextlib.nullcontext()
-    with alone, options.folder.locked(), asyncio.Runner(loop_factory=IdleLoop) as runner:
+    lock = options.folder.locked(with_stdin=options.exit_with_stdin)
+    with alone, lock, asyncio.Runner(loop_factory=IdleLoop) as runner:
         runner.run(_serve(options, entrance, announcing))
 
 

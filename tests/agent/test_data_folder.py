@@ -1,13 +1,17 @@
 """The data folder: which it is, and on what it lies, which the kernel tells in bytes."""
 
+import contextlib
+import os
 import pwd
+import threading
+import time
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from enginebench_agent.cli import parser
-from enginebench_agent.data_folder import _file_system, default_root
+from enginebench_agent.data_folder import DataFolder, _file_system, default_root
 from enginebench_agent.errors import SetupError
 
 TABLE = (
@@ -75,3 +79,25 @@ def test_without_a_home_it_is_said_which_folder_to_name() -> None:
     listing = parser().parse_args(["environment", "list"])
     with pytest.raises(SetupError, match=r"set ENGINEBENCH_AGENT_HOME .* --data-dir"):
         listing.run(listing)
+
+
+def test_an_agent_of_a_command_waits_for_the_one_that_a_killed_command_has_left(tmp_path: Path) -> None:
+    folder, left = DataFolder(tmp_path), contextlib.ExitStack()
+    left.enter_context(folder.locked(with_stdin=True))
+    threading.Timer(0.3, left.close).start()  # it has ended what it had under way
+    with folder.locked(with_stdin=True):
+        assert (tmp_path / "agent.lock").read_text().split()[0] == str(os.getpid())
+
+
+@pytest.mark.parametrize(("is_there", "comes"), [(False, True), (True, False), (False, False)])
+def test_no_agent_waits_for_one_that_stays_nor_does_one_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool, comes: bool
+) -> None:
+    def wait(seconds: float) -> NoReturn:
+        raise AssertionError(f"it waits {seconds} s")
+
+    monkeypatch.setattr(time, "sleep", wait)
+    folder = DataFolder(tmp_path)
+    refused = pytest.raises(SetupError, match=rf"another agent \(process {os.getpid()}\) uses")
+    with folder.locked(with_stdin=is_there), refused, folder.locked(with_stdin=comes):
+        raise AssertionError("both have it")

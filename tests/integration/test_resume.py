@@ -252,7 +252,7 @@ def is_run(pid: int) -> bool:
 
 
 def _is_served(data_dir: Path) -> bool:
-    pid = int((data_dir / "agent.lock").read_text())
+    pid = int((data_dir / "agent.lock").read_text().split()[0])
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
