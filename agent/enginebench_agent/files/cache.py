@@ -75,7 +75,7 @@ PART_SUFFIX = ".part"
 
 @dataclass(frozen=True)
 class CachedFile:
-    """One file in the cache. `used_at_unix_ns` is when a run last used it or a byte last arrived."""
+    """One file in the cache. `used_at_unix_ns` is when a run used it, a caller asked for it or a byte arrived last."""
 
     sha256: str
     size_bytes: int
@@ -112,9 +112,14 @@ class FileCache:
             return 0
 
     def missing(self, digests: Iterable[str]) -> list[tuple[str, int]]:
-        """Which of the digests are not whole, each once, with the bytes already committed."""
+        """Which of the digests are not whole, each once, with the bytes already committed.
+
+        The others count as used now: what the caller uploads next is not to drive out what it was told is here.
+        """
         wanted = dict.fromkeys(check_sha256(sha256) for sha256 in digests)
-        return [(sha256, self.committed_bytes(sha256)) for sha256 in wanted if not self.holds(sha256)]
+        missing = [(sha256, self.committed_bytes(sha256)) for sha256 in wanted if not self.holds(sha256)]
+        self._note_use(wanted.keys() - dict(missing).keys())
+        return missing
 
     def received_bytes(self, sha256: str) -> int | None:
         """How much has arrived of an upload that is under way; None where there is none."""
@@ -168,13 +173,16 @@ class FileCache:
         held = list(digests)
         self._pins.update(held)
         try:
-            for sha256 in held:
-                with contextlib.suppress(OSError):  # another account's; or removed by hand: the run will say so
-                    os.utime(self.path(sha256))
+            self._note_use(held)
             yield
         finally:
             self._pins.subtract(held)
             self._pins = +self._pins  # those that nobody holds any more are not kept
+
+    def _note_use(self, digests: Iterable[str]) -> None:
+        for sha256 in digests:
+            with contextlib.suppress(OSError):  # another account's; or removed by hand: the run will say so
+                os.utime(self.path(sha256))
 
     def _make_room(self, sha256: str, size_bytes: int) -> list[Path]:
         promised_bytes = sum(

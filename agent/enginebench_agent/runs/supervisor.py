@@ -166,13 +166,16 @@ class Supervisor:
 
     def _check_files(self, spec: RunSpec) -> None:
         for file in spec.model.files:
-            if not self._cache.holds(file.sha256):
-                raise NotReadyError(f"the model's file {file.name!r} was not uploaded to this agent.")
+            self._check_file(f"the model's file {file.name!r}", file.sha256)
         for input_file in input_files(spec):
-            if not self._cache.holds(input_file.sha256):
-                raise NotReadyError(
-                    f"a file for the input {input_file.input!r} was not uploaded to this agent: {input_file.sha256}."
-                )
+            self._check_file(f"a file for the input {input_file.input!r}", input_file.sha256)
+
+    def _check_file(self, what: str, sha256: str) -> None:
+        if not self._cache.holds(sha256):
+            raise NotReadyError(
+                f"{what} ({sha256}) is not on this agent: it was not uploaded, or made way for what was uploaded "
+                f"later; then raise max_cache_bytes in {self._folder.config_file}, or ask for fewer models at once."
+            )
 
     def _terms(self, spec: RunSpec, device: Device, wait_quiet_ns: int, caller: str | None) -> Terms:
         config = self._discovery.config

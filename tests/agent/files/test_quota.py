@@ -41,6 +41,21 @@ async def test_the_least_recently_used_file_makes_way(client: Client, agent: Age
     assert held(agent) == {digest(first), digest(third)}
 
 
+async def test_a_file_that_a_caller_was_told_of_does_not_make_way_for_what_it_uploads_next(
+    client: Client, agent: AgentProcess
+) -> None:
+    told, other, new, _ = CONTENTS
+    await client.upload(told)
+    await client.upload(other)
+    os.utime(agent.data_dir / "files" / digest(told), ns=(1, 1))
+    asked = model_pb2.FindMissingRequest(sha256=[digest(told)])
+    assert not (await client.models.FindMissing(asked)).missing
+    await client.upload(new)
+    await client.start(make_spec(told, "told"))
+    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "raise max_cache_bytes in "):
+        await client.start(make_spec(other, "other"))
+
+
 async def test_a_file_of_a_queued_run_never_makes_way(ready: Client, agent: AgentProcess, model: bytes) -> None:
     waiting = CONTENTS[0]
     await ready.upload(waiting)
