@@ -83,7 +83,10 @@ def _join(parsed: argparse.Namespace) -> None:
 
 def _environment_add(parsed: argparse.Namespace) -> None:
     from enginebench_agent.environments.managing import WantedEnvironment, add_environment  # noqa: PLC0415
+    from enginebench_agent.starter import end_with_stdin  # noqa: PLC0415
 
+    if parsed.exit_with_stdin:
+        end_with_stdin()
     wish = WantedEnvironment(parsed.name, parsed.engine, tuple(parsed.package), parsed.python, parsed.testing)
     add_environment(wish, _data_folder(parsed))
 
@@ -172,9 +175,7 @@ def parser() -> argparse.ArgumentParser:
 def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     serve = commands.add_parser("serve", help="serve this machine's engines")
     _add_listening(serve)
-    serve.add_argument(
-        "--exit-with-stdin", action="store_true", help="stop when standard input closes, as when the starter dies"
-    )
+    _add_exit_with_stdin(serve)
     serve.add_argument(
         "--in-memory", action="store_true", help="let the data folder be in memory (tmpfs), and results be lost with it"
     )
@@ -277,6 +278,7 @@ def _add_environment_add(actions: "argparse._SubParsersAction[argparse.ArgumentP
         "--testing", action="store_true", help="with what the contract tests of engines need, as `plugin check` has it"
     )
     adding.add_argument("--python", type=Path, metavar="PATH", help="interpreter to use (default: the agent's own)")
+    _add_exit_with_stdin(adding)
     _add_shared(adding, _environment_add)
 
 
@@ -306,6 +308,12 @@ def _add_shared(parser: argparse.ArgumentParser, run: object) -> None:
         help="the agent's folder (default: $ENGINEBENCH_AGENT_HOME, else `agent` in the home of enginebench)",
     )
     _add_run(parser, run)
+
+
+def _add_exit_with_stdin(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--exit-with-stdin", action="store_true", help="stop when standard input closes, as when the starter dies"
+    )
 
 
 def _add_run(parser: argparse.ArgumentParser, run: object) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import selectors
 import shutil
 import signal
 import socket
@@ -36,6 +35,7 @@ from enginebench_agent.runs.reservations import Reservations
 from enginebench_agent.runs.supervisor import Supervisor
 from enginebench_agent.service import SERVING, notify, stopping
 from enginebench_agent.servicers import AgentServicer, ModelServicer, ReservationServicer, RunServicer
+from enginebench_agent.starter import check_stdin
 from enginebench_proto.agreed import logs, meeting
 from enginebench_proto.v1 import (
     agent_pb2,
@@ -165,24 +165,12 @@ def serve(options: ServeOptions) -> None:
     )
     announcing = _announcing(options, entrance)
     if options.exit_with_stdin:
-        _check_stdin()
+        check_stdin()
     options.folder.prepare()
     alone = alone_here(with_stdin=options.exit_with_stdin) if options.alone else contextlib.nullcontext()
     lock = options.folder.locked(with_stdin=options.exit_with_stdin)
     with alone, lock, asyncio.Runner(loop_factory=IdleLoop) as runner:
         runner.run(_serve(options, entrance, announcing))
-
-
-def _check_stdin() -> None:
-    """Raise `SetupError` where standard input is nothing whose end can be waited for."""
-    try:
-        with selectors.DefaultSelector() as selector:
-            selector.register(sys.stdin, selectors.EVENT_READ)
-    except (PermissionError, ValueError) as error:  # a file, or /dev/null; none at all, as after `<&-`
-        raise SetupError(
-            "--exit-with-stdin needs a pipe or a terminal as standard input, for files and /dev/null never close: "
-            "leave it out, and end the agent with a signal"
-        ) from error
 
 
 async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announcing) -> None:

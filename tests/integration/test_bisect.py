@@ -11,9 +11,12 @@ from benchmarks.planted_wheels import layered_model, make_wheels
 from onnx import TensorProto, helper, numpy_helper
 
 from enginebench_controller.home import Home
+from enginebench_controller.plan.bisect import prefix
 from enginebench_controller.records import SearchKind
+from enginebench_controller.runs.searching import new_search
 from integration.bench import Bench, started, tiny_model, wait_until
 from integration.test_resume import kill_when
+from silent_index import silent_index, wait_for_the_end_of
 
 SLEEPING = ("--option", "fake.wait=sleep", "--worse", "20%", "--budget", "30s")
 """Ten times as slow is what is planted: two or three process pairs tell it, however busy the machine is."""
@@ -131,6 +134,31 @@ def test_ctrl_c_leaves_a_search_that_can_be_gone_on_with(here: Bench, model: Pat
         assert running.wait(timeout=30) == 130
     (search,) = Home(here.home).store.searches()
     assert search.answer is None
+
+
+def test_a_bisect_that_is_killed_while_it_installs_leaves_neither_pip_nor_what_that_has_begun(
+    here: Bench, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheels(tmp_path / "wheels", {}, count=3)
+    arguments = ("--engine", "planted", "--good", "1.0", "--bad", "1.2", "--wheels", tmp_path / "wheels")
+    with silent_index() as index:
+        for name, value in index.variables.items():
+            monkeypatch.setenv(name, value)
+        with started(here, "bisect", model, *arguments) as running, index.asked() as pip:
+            running.kill()
+            wait_for_the_end_of(pip)
+    environments = here.home / "agent" / "environments"
+    wait_until(lambda: not list(environments.iterdir()), seconds=30)
+
+
+def test_what_a_kill_has_left_half_made_is_removed_with_the_search(here: Bench) -> None:
+    search = new_search(SearchKind.BISECT, "bisect of planted", {})
+    Home(here.home).store.add_search(search)
+    environments = here.home / "agent" / "environments"
+    (environments / f"{prefix(search.id)}0" / "venv").mkdir(parents=True)
+    (environments / "mine" / "venv").mkdir(parents=True)
+    here.cli("remove", search.id, "--yes")
+    assert [one.name for one in environments.iterdir()] == ["mine"]
 
 
 def test_versions_are_bisected_over_wheels_in_environments_that_are_gone_afterwards(

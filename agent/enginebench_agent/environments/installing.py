@@ -227,7 +227,13 @@ def _run(command: list[str], failure: str) -> None:
     variables = {name: value for name, value in os.environ.items() if name not in foreign}
     try:
         done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=variables, check=False
+            command,
+            stdin=subprocess.DEVNULL,  # ours may be a pipe that nobody writes into
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=variables,
+            check=False,
         )
     except OSError as error:
         raise SetupError(f"{failure}: {error}") from error

@@ -1,17 +1,18 @@
 """`environment add, list, remove, upgrade`: with which Python one is made, whole or not, and what becomes of it."""
 
 import asyncio
+import contextlib
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from enginebench_agent.config import ENVIRONMENT_FILE, EnvironmentConfig, load_config, write_environment
-from enginebench_agent.data_folder import DataFolder
+from enginebench_agent.data_folder import DataFolder, take_lock
 from enginebench_agent.environments.discovery import WorkerAnswerError, ask_worker
 from enginebench_agent.environments.installing import (
     DISTRIBUTION,
@@ -124,19 +125,20 @@ def add_environment(wish: WantedEnvironment, folder: DataFolder) -> None:
     _check_name(wish.name, folder)
     python = choose_python(engine.name if engine else None, wish.python)
     place = folder.environments / wish.name
-    _make_place(place)
-    try:
-        environment = _fill(place, python, wish, engine)
-        # The record comes last: without it the agent does not see the folder.
-        write_environment(place, environment)
-    except BaseException as error:
-        shutil.rmtree(place, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise SetupError(
-                f"cannot make the environment in {place} ({error.strerror or error}): make room there, or make it "
-                "writable"
-            ) from error
-        raise
+    with _alone_at(place):
+        _make_place(place)
+        try:
+            environment = _fill(place, python, wish, engine)
+            # The record comes last: without it the agent does not see the folder.
+            write_environment(place, environment)
+        except BaseException as error:
+            shutil.rmtree(place, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise SetupError(
+                    f"cannot make the environment in {place} ({error.strerror or error}): make room there, or make it "
+                    "writable"
+                ) from error
+            raise
     tell(f"environment {wish.name!r} is ready; restart an agent that is serving, and it lists it, too")
     _show(environment, place)
 
@@ -175,9 +177,29 @@ def _make_place(place: Path) -> None:
     try:
         place.mkdir()
     except FileExistsError as error:
-        raise SetupError(
-            f"{place} exists, but no environment was finished there: if nobody is making one now, remove it first"
-        ) from error
+        raise SetupError(f"{place} exists, but no environment was finished there: remove it first") from error
+
+
+CLEARING_SECONDS = 30.0
+"""How long `remove` waits for whoever makes an environment: one whose starter is gone clears it away, and ends."""
+
+
+@contextlib.contextmanager
+def _alone_at(place: Path, within_s: float = 0) -> Iterator[None]:
+    """Keep all others from making or removing an environment there. Raises `SetupError` where one is still at it.
+
+    The kernel drops the lock when the process ends, however it ends.
+    """
+    lock = place.with_name(f".{place.name}.lock")  # no environment is called so
+    with lock.open("a") as stream:
+        if not take_lock(stream, within_s):
+            raise SetupError(
+                f"the environment {place.name!r} is being made by another process: wait until that has ended, or end it"
+            )
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def _fill(place: Path, python: Path, wish: WantedEnvironment, engine: EngineRequirement | None) -> EnvironmentConfig:
@@ -231,7 +253,10 @@ def _row(environment: EnvironmentConfig) -> dict[str, object]:
 
 
 def remove_environment(name: str, folder: DataFolder) -> None:
-    """Delete an environment that `environment add` made, or had begun to. Raises `SetupError` for any other."""
+    """Delete an environment that `environment add` made, or had begun to.
+
+    Waits a little where somebody is still making it. Raises `SetupError` for any other, and where they go on.
+    """
     place = folder.environments / name
     if name == DEFAULT_ENVIRONMENT or not is_environment_name(name) or not place.is_dir():
         raise SetupError(_why_it_stays(name, folder))
@@ -241,9 +266,11 @@ def remove_environment(name: str, folder: DataFolder) -> None:
         place.unlink()
         tell(f"the link to the environment {name!r} is removed; what it leads to stays")
         return
-    was_finished = record.exists()
-    record.unlink(missing_ok=True)  # first, so that the agent never sees half an environment
-    shutil.rmtree(place)
+    with _alone_at(place, CLEARING_SECONDS):
+        was_finished = record.exists()
+        record.unlink(missing_ok=True)  # first, so that the agent never sees half an environment
+        if place.exists():  # else whoever was making it has cleared it away
+            shutil.rmtree(place)
     if was_finished:
         tell(f"environment {name!r} is removed")
     else:  # `environment add` was killed there

@@ -16,7 +16,7 @@ from enginebench_controller.plan.expand import refused_option
 from enginebench_controller.plan.gate import GateOrder, NeededEnvironment
 from enginebench_controller.plan.plan import LONGEST_BUDGET_NS, GateMetric, Plan, SearchStep, parse_duration_ns
 from enginebench_controller.records import LOCAL_TARGET, AvailableEngine, Search, SearchKind
-from enginebench_controller.runs.environments import added_environments, install, uninstall
+from enginebench_controller.runs.environments import begun_environments, install, uninstall
 from enginebench_controller.runs.gate import (
     GateWatcher,
     Promised,
@@ -93,10 +93,9 @@ def go_on(home: Home, search: Search, watcher: BisectWatcher, *, trusted: bool) 
 
 
 async def clear_away(home: Home, search: Search) -> None:
-    """Remove the environments that an interrupted bisect has left."""
-    for name in await added_environments(home):
-        if name.startswith(prefix(search.id)):
-            await uninstall(home, name)
+    """Remove the environments that an interrupted bisect has left. Raises `EnginebenchError` where one stays."""
+    for name in begun_environments(home, prefix(search.id)):
+        await uninstall(home, name)
 
 
 def stored_answer(search: Search) -> BisectAnswer | None:
@@ -274,8 +273,7 @@ class _Bisect:
     async def _clear(self, keep: Collection[int]) -> None:
         """Remove the environments that were made for this bisect, but for those of these candidates."""
         kept = {name for place in keep for name in self._order.environments(self._search.id, place)}
-        there = {one.environment for one in self._session.snapshots[0].engines}
-        gone = sorted(one for one in there - kept if one.startswith(prefix(self._search.id)))
+        gone = [one for one in begun_environments(self._home, prefix(self._search.id)) if one not in kept]
         for name in gone:
             await uninstall(self._home, name)
         if gone:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.gate import NeededEnvironment
 from enginebench_controller.records import LOCAL_TARGET
@@ -40,14 +40,25 @@ async def install(
             f"run: {wanted.command}"
         )
     tell(f"installing {wanted.what} into an environment of its own ({wanted.name}){', which is kept' if kept else ''}")
-    code, said = await _environment(home, ("add", wanted.name, *wanted.arguments), variables)
+    words = ("add", wanted.name, *wanted.arguments, "--exit-with-stdin")
+    code, said = await _environment(home, words, variables)
     if code != 0:
         raise InputError(f"{wanted.what} cannot be installed: {_reason(said)}")
 
 
 async def uninstall(home: Home, name: str) -> None:
-    """Remove an environment of the agent of this machine, also one that was never finished; none is fine."""
-    await _environment(home, ("remove", name))
+    """Remove an environment of the agent of this machine, also one that was never finished; none is fine.
+
+    Raises `EnginebenchError` where it stays.
+    """
+    code, said = await _environment(home, ("remove", name))
+    if code != 0 and name in begun_environments(home):
+        raise EnginebenchError(f"the environment {name} cannot be removed: {_reason(said)}")
+
+
+def begun_environments(home: Home, prefix: str = "") -> tuple[str, ...]:
+    """The environments of the agent of this machine with such names, also those that were never finished."""
+    return tuple(sorted(one.name for one in (home.agent_data / "environments").glob(f"{prefix}*") if one.is_dir()))
 
 
 async def added_environments(home: Home) -> Mapping[str, Path]:
@@ -63,14 +74,16 @@ async def _environment(
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "enginebench_agent", "environment", *words),
         *("--data-dir", str(home.agent_data)),
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.PIPE,  # which closes when this process ends, however it ends
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, **(variables or {})},
         start_new_session=True,  # so that pip ends with it, and writes no longer
     )
+    assert process.stdout is not None  # noqa: S101  # asked for a pipe above
     try:
-        said, _ = await process.communicate()
+        said = await process.stdout.read()  # `communicate` closes standard input, from Python 3.12 on
+        await process.wait()
     except asyncio.CancelledError:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C would: it clears away what it has begun

@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import Distribution
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from enginebench_agent.environments.managing import (
 )
 from enginebench_agent.errors import SetupError
 from enginebench_proto.v1.engine_pb2 import Engine
+from silent_index import silent_index, wait_for_the_end_of
 
 PLUGIN = """
 from enginebench_plugins import spec
@@ -214,6 +217,73 @@ def test_a_failing_pip_is_quoted_and_leaves_nothing(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "no-such-package" in done.stderr
     assert list((tmp_path / "environments").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_an_add_ends_with_its_starter_and_so_does_pip(tmp_path: Path) -> None:
+    words = ["environment", "add", "new", "--package", "anything", "--exit-with-stdin", "--data-dir", str(tmp_path)]
+    # There SIGINT is ignored from the start.
+    behind_an_ampersand = ["sh", "-c", 'trap "" INT; exec "$0" "$@"']
+    with (
+        silent_index() as index,
+        subprocess.Popen(
+            [*behind_an_ampersand, sys.executable, "-m", "enginebench_agent", *words],
+            stdin=subprocess.PIPE,
+            env=os.environ | index.variables,
+            start_new_session=True,
+        ) as adding,
+        index.asked() as pip,
+    ):
+        assert adding.stdin is not None
+        adding.stdin.close()
+        try:
+            assert adding.wait(timeout=30) == 130
+        finally:
+            adding.kill()
+        wait_for_the_end_of(pip)
+    assert list((tmp_path / "environments").iterdir()) == []
+
+
+def test_an_environment_that_is_being_made_is_neither_made_nor_removed_by_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, wish = DataFolder(tmp_path), WantedEnvironment("new", None, ("anything",))
+
+    def fill(place: Path, python: Path, wish: WantedEnvironment, engine: object) -> EnvironmentConfig:
+        for change in (lambda: add_environment(wish, folder), lambda: remove_environment("new", folder)):
+            with pytest.raises(SetupError, match="'new' is being made by another process"):
+                change()
+        return EnvironmentConfig(wish.name, python)
+
+    monkeypatch.setattr(managing, "_fill", fill)
+    monkeypatch.setattr(managing, "_show", lambda *_: None)
+    monkeypatch.setattr(managing, "CLEARING_SECONDS", 0.0)
+    add_environment(wish, folder)
+    assert load_config(folder).environment("new") is not None
+    remove_environment("new", folder)
+    assert list(folder.environments.iterdir()) == []
+
+
+def test_a_removal_waits_for_an_add_that_clears_away_what_it_had_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, begun, interrupted = DataFolder(tmp_path), threading.Event(), threading.Event()
+
+    def fill(*_: object) -> EnvironmentConfig:
+        begun.set()
+        assert interrupted.wait(30)
+        raise SetupError("its starter is gone")
+
+    monkeypatch.setattr(managing, "_fill", fill)
+    with ThreadPoolExecutor(1) as elsewhere:
+        adding = elsewhere.submit(add_environment, WantedEnvironment("new", None, ("anything",)), folder)
+        assert begun.wait(30)
+        threading.Timer(0.3, interrupted.set).start()
+        remove_environment("new", folder)
+        assert interrupted.is_set()
+        with pytest.raises(SetupError, match="its starter is gone"):
+            adding.result()
+    assert list(folder.environments.iterdir()) == []
 
 
 def test_what_an_interrupted_add_has_left_can_be_removed(tmp_path: Path) -> None:
