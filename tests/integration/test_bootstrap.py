@@ -17,6 +17,7 @@ from agent_server import ONLY_FAKE
 from enginebench_controller.errors import RemoteError
 from enginebench_controller.targets import addresses
 from enginebench_controller.targets.addresses import SshError, SshPlace
+from enginebench_controller.targets.bootstrap import AgentInstallation, WantedAgent, Wheel
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.remote_machine import Remote, look_at
 from fault_proxy import fault_proxy_in_a_thread
@@ -101,6 +102,39 @@ async def test_a_machine_is_bootstrapped_used_and_upgraded_without_losing_a_resu
             assert [part async for part in client.result("left-behind")] == before
     finally:
         subprocess.run([machine.programs / "systemctl", "stop"], env={"HOME": str(machine.home)}, check=False)
+
+
+AGENT = """#!/bin/sh
+if [ "$2" = list ]; then echo '{"environments": [{"name": "onnxruntime"}]}'; else echo "$*"; fi
+"""
+"""Has the environment `onnxruntime`, and tells what else it is asked."""
+
+
+def installation(machine: SshMachine, build: bytes, *engines: str) -> AgentInstallation:
+    """One of a build that is there already, with this agent."""
+    wheel = Wheel("enginebench-0-py3-none-any.whl", build)
+    version = machine.home / BASE / "versions" / wheel.sha256[:16]
+    agent = version / "venv" / "bin" / "enginebench-agent"
+    agent.parent.mkdir(parents=True, exist_ok=True)
+    agent.write_text(AGENT)
+    agent.chmod(0o755)
+    (version / "installed").touch()
+    return AgentInstallation(WantedAgent(SshPlace.parse(machine.address), lambda: wheel, engines))
+
+
+@pytest.mark.slow
+def test_a_login_finds_the_agent_by_its_name_but_keeps_a_program_of_that_name(machine: SshMachine) -> None:
+    found = machine.home / ".local" / "bin" / "enginebench-agent"
+    for build in (b"the first", b"the second"):
+        told = [step.do() for step in installation(machine, build).steps()[:3]]
+        assert told[-1] == "done already"
+        assert found.resolve().parents[2].name == hashlib.sha256(build).hexdigest()[:16]
+        assert subprocess.check_output([found, "tune"], text=True) == "tune\n"
+
+    found.unlink()
+    found.write_text("of somebody else")
+    assert [step.do() for step in installation(machine, b"the first").steps()[:3]][-1] == "done already"
+    assert found.read_text() == "of somebody else"
 
 
 def refused(bench: Bench, machine: SshMachine, *arguments: str) -> str:

@@ -6,6 +6,7 @@ What was changed is recorded in the data folder before anything changes, so that
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -135,20 +136,26 @@ def _refuse_unwritable(changes: Sequence[Setting], folder: DataFolder, root: Pat
     refused = [each.path for each in changes if not os.access(_below(root, each.path), os.W_OK)]
     if refused:
         more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-        raise SetupError(
-            f"may not write {refused[0]}{more}, so nothing was changed: "
-            f"run `sudo enginebench-agent tune --data-dir {folder.root}`"
-        )
+        raise SetupError(f"may not write {refused[0]}{more}, so nothing was changed: run `{_with_rights(folder)}`")
 
 
 def _stopped(setting: Setting, error: OSError, done: int) -> str:
-    before = f"{done} settings before it were changed; `tune --undo` restores them" if done else "nothing was changed"
+    before = "nothing was changed"
+    if done:
+        before = f"{done} settings before it were changed; the same with --undo restores them"
     return f"cannot set {setting.path} to {setting.after} ({error.strerror}): {before}"
 
 
 def _not_restored(failed: Sequence[tuple[Setting, OSError]], folder: DataFolder) -> str:
     files = ", ".join(f"{setting.path} to {setting.before} ({error.strerror})" for setting, error in failed)
-    return f"could not restore {files}: run `sudo enginebench-agent tune --undo --data-dir {folder.root}`"
+    again = _with_rights(folder, "--undo")
+    return f"could not restore {files}: run `{again}`"
+
+
+def _with_rights(folder: DataFolder, *more: str) -> str:
+    """What to type: `sudo` finds neither a program that only this user's PATH leads to, nor this user's data folder."""
+    tune = [sys.executable, "-P", "-m", "enginebench_agent", "tune", *more, "--data-dir", str(folder.root)]
+    return shlex.join(["sudo", *tune])
 
 
 def _merged(recorded: Sequence[Setting], changes: Sequence[Setting]) -> list[Setting]:
@@ -245,7 +252,7 @@ def _lines(action: Action, settings: Sequence[Setting]) -> list[str]:
 
 def _remark(action: Action, settings: Sequence[Setting], *, nothing_to_set: bool) -> list[str]:
     if settings:
-        return ["`enginebench-agent tune --undo` puts it back."] if action is Action.TUNE else []
+        return ["The same with `--undo` puts it back."] if action is Action.TUNE else []
     if action is Action.UNDO:
         return ["Nothing was tuned, so there is nothing to undo."]
     if nothing_to_set:

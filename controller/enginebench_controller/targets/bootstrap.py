@@ -53,6 +53,8 @@ def own_wheel(folder: Path) -> Wheel:
 
 
 FOLDER = ".local/share/enginebench"
+PROGRAMS = ".local/bin"
+"""Where logins look for a user's own programs, as systemd's file-hierarchy(7) and most distributions have it."""
 DONE_ALREADY = "done already"
 
 _SPECIFIER = re.compile(r"[\s=<>!~]")
@@ -144,8 +146,12 @@ class AgentInstallation:
         return f"{self._wheel.name}, {len(self._wheel.content) / 1e6:.1f} MB"
 
     def _install(self) -> str:
-        if self._remote.succeeds("test", "-e", f"{self._version_folder}/installed"):
-            return DONE_ALREADY
+        is_there = self._remote.succeeds("test", "-e", f"{self._version_folder}/installed")
+        told = DONE_ALREADY if is_there else self._install_anew()
+        self._link()
+        return told
+
+    def _install_anew(self) -> str:
         venv = f"{self._version_folder}/venv"
         self._remote.run(self._wish.python, "-P", "-m", "venv", "--clear", venv, to="make a virtual environment")
         python = f"{venv}/bin/python"
@@ -155,6 +161,15 @@ class AgentInstallation:
         self._remote.run("touch", f"{self._version_folder}/installed", to="note that it is installed")
         self._has_news = True
         return self._remote.run(self._agent, "--version", to="start the agent").strip()
+
+    def _link(self) -> None:
+        """Have logins there find the agent by its name, but for one of that name which was there before."""
+        current, programs = f"{self._machine.home}/{FOLDER}/current", f"{self._machine.home}/{PROGRAMS}"
+        self._remote.run("ln", "-sfn", self._version_folder, current, to="link the version that is installed")
+        if not self._remote.succeeds("test", "-e", f"{programs}/enginebench-agent"):
+            to = f"link the agent into ~/{PROGRAMS}"
+            self._remote.run("mkdir", "-p", programs, to=to)
+            self._remote.run("ln", "-sf", f"{current}/venv/bin/enginebench-agent", programs, to=to)
 
     def _run_pip(self, *words: str, to: str) -> str:
         try:

@@ -284,6 +284,7 @@ def _had_no_quiet_time(measurement: Measurement) -> bool:
 
 
 _HELD_BACK = "cool it, give it a stronger power supply, or let it rest between runs"
+_PIN_IT = "`enginebench-agent tune` on the target pins it, or gives the line for sudo that does"
 
 
 def _cause(kind: DisturbanceKind, measurement: Measurement) -> str:
@@ -301,7 +302,7 @@ def _cause(kind: DisturbanceKind, measurement: Measurement) -> str:
         case DisturbanceKind.FREQUENCY:
             governors = {block.evidence.governor for block in measurement.blocks if block.evidence.governor}
             governor = f" (governor {', '.join(sorted(governors))})" if governors else ""
-            return f"the frequency fell{governor}: `sudo enginebench-agent tune` on the target pins it"
+            return f"the frequency fell{governor}: {_PIN_IT}"
     return ""
 
 

@@ -2,7 +2,10 @@
 
 import json
 import os
+import re
+import shlex
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -110,6 +113,24 @@ def test_where_one_file_may_not_be_written_nothing_is_changed(
         tune(folder, root)
     assert contents(root) == before
     assert not folder.root.exists()
+
+
+@pytest.mark.slow
+def test_the_line_that_a_refusal_gives_is_found_under_sudo_and_keeps_its_record_with_the_user(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sudo` has a PATH and a home of its own: neither leads to an agent in a user's folder, or to its data."""
+    folder = DataFolder(tmp_path / "a home" / "agent")
+    with monkeypatch.context() as patched, pytest.raises(SetupError) as refused:
+        patched.setattr(os, "access", lambda *_: False)
+        tune(folder, root)
+    (line,) = re.findall(r"run `sudo (.*)`$", str(refused.value))
+    as_root = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(tmp_path / "root")}
+    done = subprocess.run(
+        [*shlex.split(line), "--root", root], env=as_root, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "The same with `--undo` puts it back."
+    assert (folder.root / RECORD).exists()
 
 
 def refuse_writing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -221,7 +221,8 @@ def test_quota_and_governor_are_told_with_what_to_do():
     )
     (sentence,) = doubts(noisy(DisturbanceKind.FREQUENCY))
     assert sentence.endswith(
-        "; the frequency fell (governor performance): `sudo enginebench-agent tune` on the target pins it"
+        "; the frequency fell (governor performance): `enginebench-agent tune` on the target pins it, or gives the "
+        "line for sudo that does"
     )
 
 
