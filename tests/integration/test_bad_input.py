@@ -107,6 +107,7 @@ def test_a_fixed_batch_is_rewritten_as_a_derived_copy(bench: Bench, tmp_path: Pa
         ("show", "nothing"),
         ("show", "nothing", "--blocks"),
         ("run", "MODEL", "--timeout", "10000000h"),
+        ("run", "MODEL", "--timeout", "2s", "--dry-run"),
         ("run", "MODEL", "--duration", "9" * 400),
         ("run", "x" * 300),
         ("store", "backup", "x" * 300),

@@ -14,7 +14,8 @@ import torch
 from agent_server import AgentProcess, only
 from enginebench_controller.home import Home
 from enginebench_controller.records import StopReason
-from integration.bench import QUICK, Bench
+from enginebench_proto.v1 import run_pb2
+from integration.bench import QUICK, Bench, started, wait_until
 
 THREE = (*QUICK, "--processes", "3", "--duration", "300ms")
 SLEEPING = ("--option", "fake.wait=sleep")
@@ -32,6 +33,17 @@ def test_three_fresh_processes_are_one_measurement(bench: Bench, model: Path, sh
     samples = Home(bench.home).store.block_samples(measurement.id)
     assert sum(one.latency_ns.size for one in samples) == measurement.iterations
     assert list((shared_agent.data_dir / "spool").iterdir()) == [], "every process's run is acknowledged"
+
+
+def test_a_process_that_may_measure_for_long_has_the_time_for_it(
+    bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
+) -> None:
+    agent = start_agent()
+    order = ("run", model, "--engine", "fake", "--option", "fake.fault=hang", "--target", agent.address)
+    with started(bench, *order, *QUICK, "--max-duration", "50m"):
+        wait_until(lambda: any(path.read_bytes() for path in agent.data_dir.glob("runs/*/spec")))
+        (spec,) = (run_pb2.RunSpec.FromString(path.read_bytes()) for path in agent.data_dir.glob("runs/*/spec"))
+    assert spec.timeout_ns > 2 * 50 * 60 * 10**9
 
 
 def test_processes_that_differ_are_inconclusive_and_the_spread_is_told(

@@ -111,6 +111,20 @@ def check_memory(spec: RunSpec, limits: ChildLimits) -> None:
         )
 
 
+def check_time(spec: RunSpec, config: AgentConfig, folder: DataFolder) -> None:
+    """Refuse what no child could end in the time it may have, before it is killed for it.
+
+    Raises `InvalidRequestError` with both times. What an engine needs besides is for the run to show.
+    """
+    stop = spec.configuration.stop
+    least_seconds = (stop.warmup_ns + stop.min_duration_ns) / 1e9
+    if spec.kind == RUN_KIND_MEASURE and least_seconds >= config.max_run_seconds:
+        raise InvalidRequestError(
+            f"the run takes more than {least_seconds:g} s, and the agent ends each after {config.max_run_seconds} s "
+            f"(max_run_seconds in {folder.config_file}): raise that, shorten --duration, or give more --processes."
+        )
+
+
 def find_engine(spec: RunSpec, engines: Iterable[Engine]) -> Engine:
     """The engine the run asks for. Raises `NotFoundError` for an engine or environment not here, or not usable."""
     for engine in engines:

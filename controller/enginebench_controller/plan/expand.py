@@ -21,7 +21,7 @@ from enginebench_controller.plan.configurations import (
     impossible,
     select_engines,
 )
-from enginebench_controller.plan.plan import Plan
+from enginebench_controller.plan.plan import Plan, parse_duration_ns
 from enginebench_controller.records import (
     IMPOSED_SPARSITY,
     ArrivalProcess,
@@ -339,6 +339,29 @@ def expected_ns(rule: StopRule) -> int:
 def longest_ns(rule: StopRule) -> int:
     """The estimate for one measurement that goes on for as long as it may."""
     return rule.max_duration_ns + rule.processes * (rule.warmup_ns + OVERHEAD_NS)
+
+
+USUAL_TIME_LIMIT_NS = 1_800_000_000_000
+"""Of a process, where it is not to measure for longer: some engines compile for minutes, and one may hang."""
+
+
+def time_limit_ns(plan: Plan, cases: Iterable[Case]) -> int:
+    """After how long a process of these cases is killed: as the plan says, or else in twice the time of the longest.
+
+    Raises `PlanError` where the plan says less than any process takes.
+    """
+    rules = dict.fromkeys(case.configuration.stop for case in cases)
+    if plan.timeout is None:
+        return max([USUAL_TIME_LIMIT_NS, *(2 * longest_ns(rule) // rule.processes for rule in rules)])
+    limit_ns = parse_duration_ns(plan.timeout)
+    for rule in rules:
+        if (least_ns := rule.warmup_ns + rule.min_duration_ns // rule.processes) >= limit_ns:
+            least = f"{least_ns / 1e9:g} s, its warm-up and its share of --duration"
+            raise PlanError(
+                f"--timeout {plan.timeout} is too short: a process takes {least}, at the least; raise it, shorten "
+                "--duration, or give more --processes"
+            )
+    return limit_ns
 
 
 def expected_range_ns(cases: Iterable[Case]) -> tuple[int, int]:

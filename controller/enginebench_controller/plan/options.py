@@ -323,7 +323,11 @@ _ALL = (
         OptionForm.LIST,
     ),
     PlanOption(
-        "timeout", "timeout", OptionGroup.HOW_LONG, _DURATION, r"A target kills a run after this long. \[default: 30m]"
+        "timeout",
+        "timeout",
+        OptionGroup.HOW_LONG,
+        _DURATION,
+        r"A target kills a process after this long. \[default: 30m, and more where it may measure for so long]",
     ),
     PlanOption("name", "name", OptionGroup.OUTPUT, "NAME", r"Name of the benchmark. \[default: those of its models]"),
 )

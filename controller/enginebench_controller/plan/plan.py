@@ -276,8 +276,8 @@ class Plan(BaseModel):
     """What single inputs are filled with, such as {"sr": "16000", "mask": "ones", "ids": "0..30521"}."""
     image: Image = ImageOptions()
     """How the images of such a folder become tensors."""
-    timeout: Duration = "30m"
-    """The target kills a run after this long."""
+    timeout: Duration | None = None
+    """After how long the target kills a process; None for what `time_limit_ns` finds."""
     ladder: Literal["throughput", "latency"] | None = None
     """Which ladder the rungs are of."""
     rungs: tuple[Rung, ...] = ()

@@ -14,7 +14,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import names_of
-from enginebench_controller.plan.expand import Case, Expansion, expand, in_random_order
+from enginebench_controller.plan.expand import Case, Expansion, expand, in_random_order, time_limit_ns
 from enginebench_controller.plan.plan import Plan, make_plan, parse_duration_ns
 from enginebench_controller.plan.turns import Interleave, in_turns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, TargetSnapshot
@@ -119,7 +119,10 @@ async def plan_only(home: Home, order: BenchmarkOrder) -> Expansion:
 
 
 def _expand(home: Home, plan: Plan, snapshots: Sequence[TargetSnapshot], binder: Binder) -> Expansion:
-    return in_turns(plan, expand(plan, snapshots, binder), snapshots, [*home.store.models(), *binder.versions])
+    models = [*home.store.models(), *binder.versions]
+    expansion = in_turns(plan, expand(plan, snapshots, binder), snapshots, models)
+    time_limit_ns(plan, expansion.cases)  # for its refusal: a dry run gives it, too
+    return expansion
 
 
 def _last_words_of_this_machine(home: Home, plan: Plan) -> tuple[TargetSnapshot, ...] | None:
@@ -174,7 +177,7 @@ def _pending(benchmark: Benchmark, cases: Sequence[Case], plan: Plan) -> Pending
     return Pending(
         benchmark.id,
         benchmark.name,
-        parse_duration_ns(plan.timeout),
+        time_limit_ns(plan, cases),
         in_random_order(cases, seed),
         interleave,
         wait_quiet_ns=parse_duration_ns(plan.wait_quiet),

@@ -18,7 +18,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import names_of
-from enginebench_controller.plan.expand import Expansion, expand
+from enginebench_controller.plan.expand import USUAL_TIME_LIMIT_NS, Expansion, expand
 from enginebench_controller.plan.plan import Plan, parse_duration_ns
 from enginebench_controller.plan.sparsity import with_sparsities
 from enginebench_controller.records import Failure, FailureKind, Profile
@@ -81,9 +81,8 @@ async def profiles_in_session(
 def _pending(passes: PassOrder, plan: Plan, expansion: Expansion) -> Pending:
     name = plan.name or ", ".join(dict.fromkeys(case.model.name for case in expansion.cases))
     wait_quiet_ns = parse_duration_ns(plan.wait_quiet)
-    return Pending(
-        passes.id, name, parse_duration_ns(plan.timeout), expansion.cases, passes=passes, wait_quiet_ns=wait_quiet_ns
-    )
+    limit_ns = parse_duration_ns(plan.timeout) if plan.timeout else USUAL_TIME_LIMIT_NS
+    return Pending(passes.id, name, limit_ns, expansion.cases, passes=passes, wait_quiet_ns=wait_quiet_ns)
 
 
 async def _carry_out(passes: "Passes", bench: Bench, claim: PlanClaim) -> list[Profile]:

@@ -93,24 +93,12 @@ async def test_the_device_of_a_controller_that_is_killed_is_free_when_its_runs_t
 
 
 def _controller(agent: AgentProcess, model: Path, home: Path) -> "subprocess.Popen[bytes]":
-    """`enginebench run` on the agent's first fake device, for longer than the agent allows."""
+    """`enginebench run` on the agent's first fake device, where it hangs for longer than the agent allows."""
     command = [sys.executable, "-m", "enginebench_controller", "run", str(model), "--engine", "fake"]
-    stop = [
-        "--processes",
-        "1",
-        "--interval",
-        "0%",
-        "--duration",
-        "60s",
-        "--max-duration",
-        "2m",
-        "--keep-noisy",
-        "--wait-quiet",
-        "0s",
-    ]
+    options = ["--option", "fake.fault=hang", "--duration", "1s", "--wait-quiet", "0s"]
     where = ["--target", agent.address, "--device", "FAKE:0"]
     variables = os.environ | {"ENGINEBENCH_HOME": str(home)}
-    return subprocess.Popen([*command, *where, *stop], env=variables, stdout=subprocess.DEVNULL)
+    return subprocess.Popen([*command, *where, *options], env=variables, stdout=subprocess.DEVNULL)
 
 
 def _runs(agent: AgentProcess) -> set[int]:

@@ -101,6 +101,17 @@ async def test_a_configuration_that_makes_no_sense_is_refused_with_the_reason(
         await shared.start(spec)
 
 
+async def test_what_no_child_could_end_in_time_is_refused_with_both_times(
+    shared: Client, shared_agent: AgentProcess, model: bytes
+) -> None:
+    where = shared_agent.data_dir / "agent.toml"
+    told = f"takes more than 3602 s, and the agent ends each after 3600 s (max_run_seconds in {where}): raise that"
+    spec = make_spec(model, "too-long", duration_ms=3_600_000)
+    spec.configuration.stop.warmup_ns = 2_000_000_000
+    async with refused(grpc.StatusCode.INVALID_ARGUMENT, told):
+        await shared.start(spec)
+
+
 async def test_what_no_child_could_hold_is_refused_with_the_figures(shared: Client, model: bytes) -> None:
     spec = make_spec(model, "too-large")
     spec.configuration.input_set.count = 1000

@@ -161,6 +161,20 @@ async def test_a_child_that_hangs_is_killed_at_its_limit(ready: Client, agent: A
     assert not is_alive(child)
 
 
+@pytest.mark.parametrize(("longest_s", "told_s"), [(3, 3), (60, 6), (0, 6)])
+async def test_a_steady_state_is_to_end_well_before_its_child_would_be_killed(
+    ready: Client, agent: AgentProcess, model: bytes, longest_s: int, told_s: int
+) -> None:
+    spec = make_spec(model, options={"fault": "hang"}, timeout_ns=8_000_000_000)
+    spec.configuration.stop.max_duration_ns = longest_s * 1_000_000_000
+    await ready.start(spec)
+    told = run_pb2.RunSpec.FromString((agent.data_dir / "runs" / "run-1" / "spec").read_bytes())
+    assert told.configuration.stop.max_duration_ns == told_s * 1_000_000_000
+    told.configuration.stop.max_duration_ns = spec.configuration.stop.max_duration_ns
+    assert told == spec
+    await ready.cancel("run-1")
+
+
 @pytest.mark.fault(13)
 async def test_runs_never_overlap_whatever_they_run_on(ready: Client, agent: AgentProcess, model: bytes) -> None:
     names = ("a0", "b1", "a2", "b3")

@@ -11,8 +11,9 @@ import typer
 
 from enginebench_controller import cli
 from enginebench_controller.cli import MODULES, make_app, without_types
+from enginebench_controller.plan.expand import USUAL_TIME_LIMIT_NS
 from enginebench_controller.plan.options import OptionGroup, fields_of
-from enginebench_controller.plan.plan import INTERVAL, PROCESSES, make_plan
+from enginebench_controller.plan.plan import INTERVAL, PROCESSES, make_plan, parse_duration_ns
 
 COMMAND = without_types(typer.main.get_command(make_app()))
 FIELDS = {"engine": "engines", "target": "targets", "device": "devices", "shape": "shapes", "option": "options"}
@@ -25,6 +26,7 @@ IN_WORDS = {"processes", "interval"} | {
     "block",
     "order_seed",
     "name",
+    "timeout",
 }
 """Fields whose default depends on something else: the help says on what."""
 
@@ -75,13 +77,19 @@ def test_the_defaults_in_the_help_of_run_are_those_of_a_plan() -> None:
             default = plan[field][0] if isinstance(plan[field], list) else plan[field]
             assert str(default) == told[1], field
             checked.add(field)
-    assert {"engines", "batch", "precision", "load", "arrivals", "duration", "timeout"} <= checked
+    assert {"engines", "batch", "precision", "load", "arrivals", "duration"} <= checked
 
 
 def test_the_help_says_how_many_processes_there_are_alone_and_in_turns() -> None:
     helps = {parameter.name: parameter.help for parameter in COMMAND.commands["run"].params}
     for name, defaults in (("processes", PROCESSES), ("interval", INTERVAL)):
         assert f"[default: {defaults[False]}, and {defaults[True]} in turns]" in helps[name].replace("\\", "")
+
+
+def test_the_help_says_how_long_a_process_may_take_unless_it_may_measure_for_longer() -> None:
+    (timeout,) = (parameter.help for parameter in COMMAND.commands["run"].params if parameter.name == "timeout")
+    (told,) = re.findall(r"default: (\w+), and more", timeout)
+    assert parse_duration_ns(told) == USUAL_TIME_LIMIT_NS
 
 
 @pytest.mark.parametrize(

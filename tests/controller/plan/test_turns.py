@@ -7,8 +7,9 @@ import pytest
 
 import invented
 from controller.plan.test_expand import INPUTS, ONNX, engine, target
+from enginebench_controller.errors import PlanError
 from enginebench_controller.plan.configurations import BoundModel
-from enginebench_controller.plan.expand import Case, Expansion, expand
+from enginebench_controller.plan.expand import Case, Expansion, expand, time_limit_ns
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.plan.turns import Interleave, in_turns
 from enginebench_controller.records import TargetSnapshot
@@ -67,6 +68,36 @@ def test_in_turns_there_are_more_and_shorter_processes_unless_it_is_said_how_man
     assert (said.processes, said.target_relative_half_width) == (2, 0.02)
     (alone,) = {case.configuration.stop for case in planned(TWO, engines=["ort"]).cases}
     assert (alone.processes, alone.target_relative_half_width) == (3, 0.01)
+
+
+def limit_s(**fields: Any) -> float:
+    return time_limit_ns(make_plan({"models": ["net"], **fields}, "run"), planned(TWO, **fields).cases) / 1e9
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds"),
+    [
+        ({}, 1800),
+        ({"duration": "20m"}, 2 * (1200 + 2.5)),
+        ({"duration": "20m", "engines": ["ort"]}, 2 * (2000 + 2.5)),
+        ({"duration": "2h", "max_duration": "3h", "warmup": "1m", "engines": ["ort"]}, 2 * (3600 + 62)),
+        ({"timeout": "45m"}, 2700),
+        ({"timeout": "30m", "duration": "2h"}, 1800),
+    ],
+)
+def test_a_process_has_time_for_the_longest_that_it_may_measure_unless_it_is_said_how_much(
+    fields: dict[str, Any], seconds: float
+) -> None:
+    assert limit_s(**fields) == seconds
+
+
+def test_a_time_limit_that_no_process_can_keep_is_refused_with_what_would_do() -> None:
+    with pytest.raises(PlanError) as refused:
+        limit_s(engines=["ort"], timeout="30m", duration="2h")
+    assert str(refused.value) == (
+        "--timeout 30m is too short: a process takes 2400.5 s, its warm-up and its share of --duration, at the least; "
+        "raise it, shorten --duration, or give more --processes"
+    )
 
 
 def test_what_cannot_take_turns_runs_alone_and_a_note_says_why() -> None:
