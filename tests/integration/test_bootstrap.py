@@ -137,6 +137,15 @@ def test_a_login_finds_the_agent_by_its_name_but_keeps_a_program_of_that_name(ma
     assert found.read_text() == "of somebody else"
 
 
+@pytest.mark.slow
+def test_an_engine_of_a_version_has_an_environment_of_its_own(machine: SshMachine) -> None:
+    steps = installation(machine, b"a build", "onnxruntime", "onnxruntime==1.24.1").steps()[:5]
+    assert [step.do() for step in steps][-2:] == [
+        "done already",
+        "environment add onnxruntime-1.24.1 --engine onnxruntime==1.24.1",
+    ]
+
+
 def refused(bench: Bench, machine: SshMachine, *arguments: str) -> str:
     """The sentence of a bootstrap that cannot be, which leaves nothing."""
     done = bench.cli("targets", "bootstrap", machine.address, *arguments, expect=2)

@@ -57,7 +57,7 @@ PROGRAMS = ".local/bin"
 """Where logins look for a user's own programs, as systemd's file-hierarchy(7) and most distributions have it."""
 DONE_ALREADY = "done already"
 
-_SPECIFIER = re.compile(r"[\s=<>!~]")
+_NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _ENDS_WITH_THE_LOGIN = (
     "it ends when you log out there, unless `sudo loginctl enable-linger YOUR-NAME` is run there once"
 )
@@ -192,7 +192,8 @@ class AgentInstallation:
 
     def _add_engine(self, engine: str) -> str:
         listed = loads(self._remote.run(self._agent, "environment", "list", "--json", to="list the environments"))
-        name = _SPECIFIER.split(engine, maxsplit=1)[0]
+        # With the version, as a gate calls it: an environment of another one is not what is wanted.
+        name = _NOT_OF_A_NAME.sub("-", engine)
         if name in {environment["name"] for environment in listed["environments"]}:
             return DONE_ALREADY
         add = (self._agent, "environment", "add", name, "--engine", engine)
