@@ -159,6 +159,8 @@ def base_plan(wish: LadderOrder, source: ModelVersion) -> Plan:
     steps(wish.kind, wish.batches, wish.skipped)
     name = f"{wish.kind} ladder of {source.name}"
     plan = make_plan({"name": name, "models": [source.digest], "ladder": wish.kind, **wish.fields}, "ladder")
+    if len(plan.targets) > 1:
+        raise InputError("a ladder is of one target: give one --target")
     plan.stop_rule()
     return plan
 

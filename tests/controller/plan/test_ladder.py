@@ -143,6 +143,11 @@ def test_a_target_with_no_rung_at_all_is_refused_with_all_reasons(planned: Any) 
     assert "PyTorch: target 'nuc' has no engine 'torch'" in str(caught.value)
 
 
+def test_a_ladder_of_several_targets_as_labels_may_mean_is_refused(planned: Any) -> None:
+    with pytest.raises(InputError, match=r"^a ladder is of one target: give one --target$"):
+        planned(WHOLE, fields={"targets": ["nuc", "board"]})
+
+
 def test_rungs_can_be_skipped_and_a_wrong_name_is_told(planned: Any) -> None:
     plan = planned(WITHOUT_GPU, skipped=("gpu", "batch"), batches=(4, 8))
     assert [rung.name for rung in plan.rungs] == ["pytorch", "openvino", "async", "throughput", "auto", "cumulative"]
