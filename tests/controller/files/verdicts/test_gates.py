@@ -1,5 +1,8 @@
 """What a gate looks like in files: never a pass where nothing can be told, and names cannot break out."""
 
+import re
+from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -81,6 +84,14 @@ def test_names_of_others_are_harmless_and_a_pass_names_d() -> None:
     assert "<c>" not in gate_markdown(found)
     assert "less than D = 2.0% worse" in headline(found)
     assert found.outcome is GateOutcome.PASSES
+
+
+def test_the_sentence_of_the_readme_is_one_that_is_printed() -> None:
+    readme = (Path(__file__).parents[4] / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"(?m)^    (pass: .*)$", readme)
+    found = result(1.0)
+    printed = headline(replace(found, terms=found.terms.model_copy(update={"budget": "2m"})))
+    assert re.sub(r"\d", "0", shown) == re.sub(r"\d", "0", printed)
 
 
 def test_too_few_pairs_say_which_budget_has_enough_unless_it_was_enough_and_broken_off() -> None:
