@@ -148,7 +148,8 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
 FAILURES: Mapping[FailureKind, ErrorExplanation] = {
     FailureKind.ENGINE_UNAVAILABLE: ErrorExplanation(
         "The engine could not be imported or started.",
-        "See the reason with `enginebench devices`; `enginebench-agent environment add` makes its environment anew.",
+        "See the reason with `enginebench devices --target NAME` (`local` is this machine); `enginebench-agent "
+        "environment add` makes its environment anew.",
     ),
     FailureKind.COMPILE_FAILED: ErrorExplanation(
         "The engine could not read, convert or compile the model.",

@@ -100,7 +100,7 @@ def _why_not(selection: str, found: Sequence[Engine], engines: Sequence[Engine],
     if unasked and len(unasked) == len(engines):
         return f"engines of target {target!r} are not known: {unasked[0]}"
     if selection == "all":
-        return f"target {target!r} has no available engine; see `enginebench devices`"
+        return f"target {target!r} has no available engine; see `enginebench devices --target {target}`"
     known = sorted({engine.name for engine in engines if not engine.hidden and engine.name != DEFAULT_ENVIRONMENT})
     near = difflib.get_close_matches(selection.partition("@")[0], known, n=1, cutoff=_NEAR)
     environments = sorted({one.environment for one in engines if one.name == selection.partition("@")[0]})

@@ -172,6 +172,10 @@ def test_a_missing_engine_is_refused_with_its_own_reason() -> None:
     assert "pip install it" in refusal(target(missing("vino", "not here: pip install it")), engines=["vino"])
 
 
+def test_a_target_without_engines_is_named_with_where_its_reasons_stand() -> None:
+    assert refusal(target()).endswith("target 'nuc' has no available engine; see `enginebench devices --target nuc`")
+
+
 def test_where_no_environment_could_be_asked_that_is_the_reason_and_no_engine_of_its_name_is_offered() -> None:
     broken = replace(missing("default", "The environment 'default' ended its process."), environment="default")
     for engines in (["vino"], ["all"]):

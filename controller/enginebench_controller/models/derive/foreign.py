@@ -150,7 +150,7 @@ def convert_to_foreign(
     if form not in {one.name for one in library.own_formats()}:
         add = f"`enginebench-agent environment add {converter.engine} --engine {converter.engine}`"
         raise UnknownFormatError(
-            f"no engine that reads {form} has been listed: {add}, and let `enginebench devices` list it",
+            f"no engine that reads {form} has been listed: {add}, and let `enginebench devices --target local` list it",
             asked=f"no engine that was asked reads {form}: {add} brings one",
         )
     described = library.describe(version)
