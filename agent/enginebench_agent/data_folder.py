@@ -150,8 +150,8 @@ def _owner(lock_file: Path) -> str:
 def default_root() -> Path:
     """The data folder used when none is given: $ENGINEBENCH_AGENT_HOME, else `agent` in the home of enginebench.
 
-    That is where a controller on this machine starts its own agent, so both find the same environments. Raises
-    `SetupError` where it is in a home that is not known.
+    The latter is where a controller on this machine starts its own agent, so both find the same environments; it does
+    not read the former. Raises `SetupError` where it is in a home that is not known.
     """
     try:
         if own := os.environ.get("ENGINEBENCH_AGENT_HOME"):
