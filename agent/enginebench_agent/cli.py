@@ -265,7 +265,7 @@ def _add_environment_add(actions: "argparse._SubParsersAction[argparse.ArgumentP
     adding = actions.add_parser("add", help="create an environment and install an engine into it")
     adding.add_argument("name", metavar="NAME", help="what to call it: letters, digits, '.', '-' and '_'")
     adding.add_argument(
-        "--engine", metavar="ENGINE", help="one of ours, optionally with a version: onnxruntime==1.20.1"
+        "--engine", metavar="ENGINE", help="one of ours, optionally with a version: onnxruntime==1.24.1"
     )
     adding.add_argument(
         "--package",

@@ -117,7 +117,7 @@ def gate(
 ) -> "Gate":
     """Say whether head is worse than base, within a budget, as `enginebench gate`: docs/guide/gate.md.
 
-    Without `model` both sides are models; else they say what to run it on: "onnxruntime==1.20.1", "onnxruntime@old",
+    Without `model` both sides are models; else they say what to run it on: "onnxruntime==1.24.1", "onnxruntime@old",
     "onnxruntime:OPTION=VALUE", "plugin:FOLDER". `budget` is how long to measure at most, in seconds or as "2m";
     `tolerate` how much worse head may be, in per cent or as "1%"; `metrics` are those that may fail it; `layers`
     profiles both sides where they differ. `asked` are fields of a plan with one value each, such as `batch` or `cores`.

@@ -99,12 +99,12 @@ def gate(
 
     \b
     Two models:    gate --base main.onnx --head new.onnx --engine onnxruntime
-    Two versions:  gate MODEL --base onnxruntime==1.20.1 --head onnxruntime
+    Two versions:  gate MODEL --base onnxruntime==1.24.1 --head onnxruntime
     Environments:  gate MODEL --base onnxruntime@old --head onnxruntime@new
     An option:     gate MODEL --base onnxruntime --head onnxruntime:OPTION=VALUE
     Two plugins:   gate MODEL --base plugin:main/plugin --head plugin:plugin
 
-    What both have in common is said once: gate MODEL --engine onnxruntime --base ==1.20.1 --head ==1.23.2
+    What both have in common is said once: gate MODEL --engine onnxruntime --base ==1.24.1 --head ==1.31.1
 
     Versions and plugins are installed on this machine, before the budget runs, and kept. The exit code is 4 for worse,
     0 for pass; cannot tell is 5 with --strict, else 0.
