@@ -26,13 +26,12 @@ from benchmarks.real_files import listed
 from benchmarks.verdict_recorder import WORK
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.plan import SearchStep
 from enginebench_controller.plan.points import Point, Space, identity, identity_of, space, step_plan, together
 from enginebench_controller.plan.recommend import RecommendOrder, common_plan, make_order
-from enginebench_controller.records import Benchmark, BlockSamples, Failure, Measurement, Status
+from enginebench_controller.records import Benchmark, BlockSamples, Measurement
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
-from enginebench_controller.runs.remote_run import Reporter
+from enginebench_controller.runs.remote_run import Unreported
 from enginebench_controller.stats.response import Axes
 from enginebench_controller.targets.session import TargetSession, open_session
 from enginebench_controller.verdicts.words import failure_sentence
@@ -181,22 +180,8 @@ class Bench:
     async def measure(self, points: Sequence[Point], rounds: int, process_s: float, iterations: int) -> Benchmark:
         """One benchmark of these points."""
         step = SearchStep(id="table", step=0, title="a table")
-        plan = step_plan(self.order, points, rounds, process_s, iterations, step)
-        return await run_in_session(self.home, BenchmarkOrder(plan), self._session, self._binder, _silent)
-
-
-class _Silent:
-    """A `Reporter` that nobody listens to."""
-
-    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None: ...
-
-    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None: ...
-
-    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None: ...
-
-
-def _silent(expansion: Expansion, benchmark_id: str | None) -> Reporter:
-    return _Silent()
+        order = BenchmarkOrder(step_plan(self.order, points, rounds, process_s, iterations, step))
+        return await run_in_session(self.home, order, self._session, self._binder, lambda *_: Unreported())
 
 
 def by_place(points: Sequence[Point], measured: Iterable[Measurement]) -> Mapping[int, Measurement]:

@@ -287,7 +287,7 @@ def watching() -> Iterator["GateProgress"]:
             raise
 
 
-class GateProgress:
+class GateProgress(Reporter):
     """A bar of the budget with the interval so far; without a terminal, a line whenever the pairs have doubled."""
 
     def __init__(self) -> None:
@@ -349,9 +349,6 @@ class GateProgress:
         """See `remote_run.Reporter`."""
         if self._task is not None:
             self._progress.update(self._task, description=self._uploads.words(case, sent_bytes, total_bytes))
-
-    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
-        """See `remote_run.Reporter`."""
 
     def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""

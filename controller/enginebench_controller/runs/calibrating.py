@@ -5,7 +5,8 @@ import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from enginebench_controller import wire
 from enginebench_controller.errors import AgentError, InputError, UnreachableError
@@ -20,7 +21,9 @@ from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
 
 CANCEL_SECONDS = 5.0
 
-_OnShare = Callable[[run_pb2.RunSpec, float], None]
+Running = Callable[[int, int, str, int, float], None]
+"""Told how far a calibration is: its number, from 0, how many there are, engine, cores, and the share that is done."""
+_OnShare = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -48,16 +51,7 @@ class EngineCalibration:
     failure: Failure | None = None
 
 
-class CalibrationReporter(Protocol):
-    """Who wants to know how it is coming along."""
-
-    def running(self, number: int, total: int, engine: str, cores: int, share: float) -> None:
-        """Calibration `number` of `total`, counted from 0, is done to this share."""
-
-
-async def calibrate(
-    home: Home, order: CalibrationOrder, reporter: CalibrationReporter
-) -> tuple[EngineCalibration, ...]:
+async def calibrate(home: Home, order: CalibrationOrder, running: Running) -> tuple[EngineCalibration, ...]:
     """Calibrate and keep the peaks.
 
     Raises `InputError` for an unknown target, engine or device, `UnreachableError`, and `AgentError` for what the
@@ -73,7 +67,8 @@ async def calibrate(
         specs = list(_specs(order, snapshot))
         done = []
         for number, (spec, version) in enumerate(specs):
-            outcome = await _carry_out(client, spec, version, _share_of(reporter, number, len(specs)))
+            on_share = partial(running, number, len(specs), spec.engine, spec.configuration.cores)
+            outcome = await _carry_out(client, spec, version, on_share)
             await asyncio.to_thread(home.store.add_peaks, outcome.peaks)
             await client.acknowledge(spec.run_id)
             done.append(outcome)
@@ -128,10 +123,6 @@ def _spec(engine: AvailableEngine, device: str, cores: int) -> run_pb2.RunSpec:
     )
 
 
-def _share_of(reporter: CalibrationReporter, number: int, total: int) -> _OnShare:
-    return lambda spec, share: reporter.running(number, total, spec.engine, spec.configuration.cores, share)
-
-
 async def _carry_out(client: AgentClient, spec: run_pb2.RunSpec, version: str, on_share: _OnShare) -> EngineCalibration:
     result = await _run(client, spec, on_share)
     return EngineCalibration(
@@ -148,7 +139,7 @@ async def _run(client: AgentClient, spec: run_pb2.RunSpec, on_share: _OnShare) -
     try:
         async for event in client.watch(spec.run_id, 0):
             if event.progress.expected_ns:
-                on_share(spec, min(1.0, event.progress.elapsed_ns / event.progress.expected_ns))
+                on_share(min(1.0, event.progress.elapsed_ns / event.progress.expected_ns))
         parts = [part async for part in client.result(spec.run_id)]
     except asyncio.CancelledError:
         with contextlib.suppress(AgentError, UnreachableError, TimeoutError):

@@ -34,7 +34,7 @@ from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_sess
 from enginebench_controller.runs.environments import install
 from enginebench_controller.runs.execution import Enough, SoFar
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
-from enginebench_controller.runs.remote_run import Reporter, SendOn, Unreported
+from enginebench_controller.runs.remote_run import Reporter, SendOn
 from enginebench_controller.targets.session import TargetSession, completed, once_listed, open_session
 from enginebench_controller.verdicts.alerts import (
     Alert,
@@ -69,25 +69,19 @@ class GateWatcher(Reporter, Protocol):
 
     def said(self, sentence: str) -> None:
         """Something to know before the measuring."""
+        return
 
     def begun(self, benchmark_id: str, terms: GateTerms) -> None:
         """The budget runs from now on."""
+        return
 
     def looked(self, judged: Judged, seconds_left: float) -> None:
         """A process pair is there."""
+        return
 
 
-class Unwatched(Unreported):
+class Unwatched(GateWatcher):
     """Nobody wants to know."""
-
-    def said(self, sentence: str) -> None:
-        """See `GateWatcher`."""
-
-    def begun(self, benchmark_id: str, terms: GateTerms) -> None:
-        """See `GateWatcher`."""
-
-    def looked(self, judged: Judged, seconds_left: float) -> None:
-        """See `GateWatcher`."""
 
 
 def gate(home: Home, order: GateOrder, watcher: GateWatcher | None = None, send_on: SendOn | None = None) -> GateResult:

@@ -36,29 +36,23 @@ _log = logging.getLogger(__name__)
 
 
 class Reporter(Protocol):
-    """Who wants to know how a benchmark is coming along. All calls come from one thread."""
+    """Who wants to know how a benchmark is coming along, or of some of it only. All calls come from one thread."""
 
     def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """`sent_bytes` of a file of `total_bytes` have reached the target."""
+        return
 
     def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """This process of the case, counted from 0, is in this phase; the times are 0 where unknown."""
+        return
 
     def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """The case has ended; its outcome is stored as the measurement or profile with this id."""
+        return
 
 
-class Unreported:
+class Unreported(Reporter):
     """Nobody wants to know."""
-
-    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
-        """See `Reporter`."""
-
-    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
-        """See `Reporter`."""
-
-    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
-        """See `Reporter`."""
 
 
 Announce = Callable[[Expansion, str | None], Reporter]

@@ -56,7 +56,7 @@ def calibrate_target(
     """
     order = CalibrationOrder(name, tuple(split(engine) or ("all",)), device, _counts(cores))
     with _Bar() as bar:
-        found = asyncio.run(calibrate(default_home(), order, bar))
+        found = asyncio.run(calibrate(default_home(), order, bar.running))
         bar.ended(found)
     if json:
         print_json(_document(found))
@@ -141,7 +141,7 @@ class _Bar:
         self._progress.stop()
 
     def running(self, number: int, total: int, engine: str, cores: int, share: float) -> None:
-        """See `CalibrationReporter`."""
+        """See `calibrating.Running`."""
         described = _title(engine, cores)
         self._progress.update(self._task, description=described, completed=(number + share) / total)
         if self._written is not None:

@@ -19,10 +19,10 @@ from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.turns import Interleave
-from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion, Status
+from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion
 from enginebench_controller.runs import remote_run
 from enginebench_controller.runs.execution import Group, forget, measure
-from enginebench_controller.runs.remote_run import Bench
+from enginebench_controller.runs.remote_run import Bench, Reporter
 from enginebench_controller.runs.sample_file import SampleFile
 from enginebench_controller.runs.undertaking import Undertaking
 from enginebench_controller.targets.client import AgentClient
@@ -234,23 +234,17 @@ def _while_wanted(work: Coroutine[Any, Any, T]) -> T:
 
 
 @dataclass(frozen=True)
-class _Telling:
+class _Telling(Reporter):
     """Tells of the phases of runs through the scheduler: not of each step in them, which may be many a second."""
 
     topic: str
     _phases: dict[str, tuple[int, str]] = field(default_factory=dict)
-
-    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
-        """See `remote_run.Reporter`."""
 
     def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""
         if self._phases.get(case.outcome_id) != (process, phase):
             self._phases[case.outcome_id] = process, phase
             _worker().log_event(self.topic, [case.outcome_id, process, phase])
-
-    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
-        """See `remote_run.Reporter`."""
 
 
 def _worker() -> Any:
