@@ -49,34 +49,23 @@ def announcing(watched: Path | None = None) -> Iterator[Announce]:
         remark("--watch needs a terminal; here a line tells of each that has finished")
         watched = None
     with LiveReporter() if watched is None else TableReporter(watched) as reporter:
-        folder = own_folder()
-        written = ProgressWriter(folder) if folder else None
+        written = ProgressWriter(own_folder())
 
         def announce(expansion: Expansion, benchmark_id: str | None) -> Reporter:
             for note in expansion.notes:
                 remark(f"note: {note}")
             reporter.begin(expansion.cases, benchmark_id)
-            if written is None:
-                return reporter
             written.begin(expansion, benchmark_id)
             return _Both(reporter, written)
 
         yield announce
 
 
-@contextmanager
-def deriving(what: str) -> Iterator[Callable[[ModelVersion], None]]:
+def deriving(what: str) -> Callable[[ModelVersion], None]:
     """Say what a command does that makes a model version, where it is a job; gives whom to hand the version to."""
-    folder = own_folder()
-    written = ProgressWriter(folder) if folder else None
-    if written is not None:
-        written.doing(what)
-
-    def made(version: ModelVersion) -> None:
-        if written is not None:
-            written.made(MadeKind.MODEL, version.digest)
-
-    yield made
+    written = ProgressWriter(own_folder())
+    written.doing(what)
+    return lambda version: written.made(MadeKind.MODEL, version.digest)
 
 
 class _Both:
@@ -132,12 +121,28 @@ class _Bar(Progress):
         yield from super().get_renderables()
 
 
-class LiveReporter:
-    """Draws progress. Use as a context manager; the cases are given before anything runs."""
+class Drawing:
+    """What draws a bar, once that is started. Use as a context manager: in the end the bar is taken away."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._progress = bar
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress.live.is_started:  # stopped without a start, it would print an empty line
+            self._progress.stop()
+
+
+class LiveReporter(Drawing):
+    """Draws progress. The cases are given before anything runs."""
 
     def __init__(self) -> None:
         is_wide = stderr().width >= _WIDE
-        self._progress = _Bar(
+        bar = _Bar(
             # What is done comes first and whose it is last: that is cut where there is no room for both.
             TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
             *((BarColumn(),) if is_wide else ()),
@@ -149,6 +154,7 @@ class LiveReporter:
             above=self.above,
             console=stderr(),
         )
+        super().__init__(bar)
         self._uploads = Uploads()
         self._current_ns: dict[str, int] = {}
         self._task: TaskID | None = None
@@ -156,15 +162,6 @@ class LiveReporter:
         self._total_ns = 0
         self._finished_ns = 0
         self._count = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress.live.is_started:  # stopped without a start, it would print an empty line
-            self._progress.stop()
 
     def above(self) -> Iterable[RenderableType]:
         """What is to stand above the bar."""
@@ -287,32 +284,16 @@ def watching() -> Iterator["GateProgress"]:
             raise
 
 
-class GateProgress(Reporter):
+class GateProgress(Drawing, Reporter):
     """A bar of the budget with the interval so far; without a terminal, a line whenever the pairs have doubled."""
 
     def __init__(self) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
-            TextColumn("{task.fields[left]}", markup=False),
-            console=stderr(),
-            transient=True,
-            expand=True,
-        )
+        super().__init__(budget_bar())
         self._uploads = Uploads()
         self._task: TaskID | None = None
         self._told = 0
         self._seconds = 0.0
         self.benchmark_id = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress.live.is_started:
-            self._progress.stop()
 
     def said(self, sentence: str) -> None:
         """See `GateWatcher`."""
@@ -330,7 +311,7 @@ class GateProgress(Reporter):
         """See `GateWatcher`."""
         self.benchmark_id = benchmark_id
         self._seconds = parse_duration_ns(terms.budget) / 1e9
-        self._task = self._progress.add_task("first pair", total=self._seconds, left=_left(self._seconds))
+        self._task = self._progress.add_task("first pair", total=self._seconds, left=left_words(self._seconds))
         if self._progress.console.is_interactive:
             self._progress.start()
 
@@ -340,10 +321,10 @@ class GateProgress(Reporter):
             return
         words = _so_far(judged)
         done = self._seconds - seconds_left
-        self._progress.update(self._task, description=words, completed=done, left=_left(seconds_left))
+        self._progress.update(self._task, description=words, completed=done, left=left_words(seconds_left))
         if not self._progress.console.is_interactive and judged.pairs >= 2 * self._told:
             self._told = max(judged.pairs, 1)
-            remark(f"{words}, {_left(seconds_left)}")
+            remark(f"{words}, {left_words(seconds_left)}")
 
     def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
@@ -365,7 +346,20 @@ def _so_far(judged: Judged) -> str:
     return f"{judged.pairs} pairs: {middle:.3f}× ({interval_words(low, high)})"
 
 
-def _left(seconds: float) -> str:
+def budget_bar() -> Progress:
+    """A bar of a budget: what it goes into, and in the field `left` the words for the rest of it."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        TextColumn("{task.fields[left]}", markup=False),
+        console=stderr(),
+        transient=True,
+        expand=True,
+    )
+
+
+def left_words(seconds: float) -> str:
+    """So much of a budget is left: "1:05 left"."""
     return f"{int(seconds // 60)}:{int(seconds % 60):02} left"
 
 

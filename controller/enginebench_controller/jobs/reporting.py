@@ -122,9 +122,11 @@ WRITE_EVERY_S = 0.5
 
 
 class ProgressWriter:
-    """Keeps the progress of one job in its folder. As a `remote_run.Reporter`, all its calls come from one thread."""
+    """Keeps the progress of one job in its folder; of a command that is no job, and has none, nowhere. As a
+    `remote_run.Reporter`, all its calls come from one thread.
+    """
 
-    def __init__(self, folder: JobFolder) -> None:
+    def __init__(self, folder: JobFolder | None) -> None:
         self._folder = folder
         self._cells: list[Cell] = []
         self._places: dict[str, int] = {}
@@ -232,6 +234,8 @@ class ProgressWriter:
             self._write()
 
     def _write(self) -> None:
+        if self._folder is None:
+            return
         now = time.time_ns()
         left = self._pace.seconds_left() if self._places else self._rest.seconds_left
         self._rest = replace(

@@ -2,8 +2,6 @@
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any
@@ -140,14 +138,14 @@ def bisect(
     )
     home = default_home()
     remind(home)
-    with _watching() as watcher:
+    with BisectProgress() as watcher:
         search = run_bisect(home, order, watcher)
     raise typer.Exit(_tell(search, as_json=json, markdown=markdown, force=force))
 
 
 def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
     """See `cli.searches`."""
-    with _watching() as watcher:
+    with BisectProgress() as watcher:
         found = go_on(home, search, watcher, trusted=trusted)
     return _tell(found, as_json=as_json)
 
@@ -248,12 +246,6 @@ def _print(search: Search, answer: BisectAnswer) -> None:
     remark(f"  `enginebench show {search.id}` shows it again")
 
 
-@contextmanager
-def _watching() -> Iterator["BisectProgress"]:
-    with BisectProgress() as progress:
-        yield progress
-
-
 class BisectProgress(GateProgress):
     """As of a gate, with the number of the gate and how many are left."""
 
@@ -261,32 +253,28 @@ class BisectProgress(GateProgress):
         super().__init__()
         self._gate: tuple[int, int, str] | None = None
         self._sentence = ""
-        folder = own_folder()
-        self._written = ProgressWriter(folder) if folder else None
+        self._written = ProgressWriter(own_folder())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)
-        if kind is None and self._written is not None:
+        if kind is None:
             self._written.steps_ended({})
 
     def set_out(self, search: Search) -> None:
         """See `BisectWatcher`."""
-        if self._written is not None:
-            self._written.made(MadeKind.SEARCH, search.id)
+        self._written.made(MadeKind.SEARCH, search.id)
 
     def said(self, sentence: str) -> None:
         """See `GateWatcher`."""
         super().said(sentence)
-        if self._written is not None:
-            self._written.doing(sentence)
+        self._written.doing(sentence)
 
     def begun(self, benchmark_id: str, terms: GateTerms) -> None:
         """See `GateWatcher`."""
         super().begun(benchmark_id, terms)
-        if self._written is not None:
-            self._written.doing(self._sentence)  # in place of what was installed for it
+        self._written.doing(self._sentence)  # in place of what was installed for it
 
     def looked(self, judged: Judged, seconds_left: float) -> None:
         """See `GateWatcher`."""
@@ -306,5 +294,5 @@ class BisectProgress(GateProgress):
 
     def _write(self, share: float) -> None:
         """Say which gate it is, and how much of its budget has gone."""
-        if self._written is not None and self._gate is not None:
+        if self._gate is not None:
             self._written.step(*self._gate, share)

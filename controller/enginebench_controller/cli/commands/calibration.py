@@ -127,8 +127,7 @@ class _Bar:
     def __init__(self) -> None:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
         self._progress = Progress(*columns, TimeElapsedColumn(), console=stderr(), transient=True)
-        folder = own_folder()
-        self._written = ProgressWriter(folder) if folder else None
+        self._written = ProgressWriter(own_folder())
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -144,11 +143,9 @@ class _Bar:
         """See `calibrating.Running`."""
         described = _title(engine, cores)
         self._progress.update(self._task, description=described, completed=(number + share) / total)
-        if self._written is not None:
-            self._written.step(number, total, described, share)
+        self._written.step(number, total, described, share)
 
     def ended(self, found: Sequence[EngineCalibration]) -> None:
         """All is over, and this came of it."""
         failures = {_title(one.engine.name, one.cores): one.failure.message for one in found if one.failure}
-        if self._written is not None:
-            self._written.steps_ended(failures)
+        self._written.steps_ended(failures)

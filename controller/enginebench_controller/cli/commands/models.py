@@ -109,16 +109,16 @@ def quantize(
     image = fields.pop("image", None)
     if image and inputs is None:
         raise InputError("options for images need a folder of them: give --inputs FOLDER")
-    with deriving("quantizing") as made:
-        child = quantize_model(
-            library,
-            library.resolve(model),
-            calibration_seed=seed,
-            samples=samples or SEEDED_SAMPLES,
-            shapes=given_shapes(fields),
-            given=None if inputs is None else CalibrationFolder(inputs.expanduser(), _checked(image), samples),
-        )
-        made(child)
+    made = deriving("quantizing")
+    child = quantize_model(
+        library,
+        library.resolve(model),
+        calibration_seed=seed,
+        samples=samples or SEEDED_SAMPLES,
+        shapes=given_shapes(fields),
+        given=None if inputs is None else CalibrationFolder(inputs.expanduser(), _checked(image), samples),
+    )
+    made(child)
     _print(child, as_json=json)
     if not json:
         remark(str(child.derivation or ""))
@@ -132,9 +132,9 @@ def prune(
 ) -> None:
     """Make a child version whose smallest weights are zero."""
     library = default_home().library
-    with deriving("pruning") as made:
-        child = prune_model(library, library.resolve(model), sparsity)
-        made(child)
+    made = deriving("pruning")
+    child = prune_model(library, library.resolve(model), sparsity)
+    made(child)
     _print(child, as_json=json)
 
 
@@ -164,15 +164,15 @@ def convert(
     home = default_home()
     library = home.library
     given = given_shapes(fields_of({"shape": shape}))
-    with deriving("converting") as made:
-        version = library.resolve(model)
-        if to == IR_FP16:
-            child = convert_to_ir(library, version, given, trusted=trust)
-        else:
-            child = _once_listed(
-                home, partial(convert_to_foreign, library, version, to, home.converters, remark, given)
-            )
-        made(child)
+    made = deriving("converting")
+    version = library.resolve(model)
+    if to == IR_FP16:
+        child = convert_to_ir(library, version, given, trusted=trust)
+    else:
+        child = _once_listed(
+            home, partial(convert_to_foreign, library, version, to, home.converters, remark, given)
+        )
+    made(child)
     _print(child, as_json=json)
 
 

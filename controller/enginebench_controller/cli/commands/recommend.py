@@ -3,17 +3,16 @@
 import asyncio
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import TaskID
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import plain, print_json, print_table, remark, stderr, stdout
+from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets_to_measure
 from enginebench_controller.cli.plan_options import plan_options
-from enginebench_controller.cli.progress import remind
+from enginebench_controller.cli.progress import Drawing, budget_bar, left_words, remind
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.ladders import check_chart_path
 from enginebench_controller.files.new_file import check_new_files, new_file
@@ -263,46 +262,27 @@ def _print_points(found: Recommendation) -> None:
         remark(f"  {line}")
 
 
-class RecommendProgress:
+class RecommendProgress(Drawing):
     """A bar of the budget, and what is being learnt; without a terminal, a line a step."""
 
     def __init__(self, order: RecommendOrder) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
-            TextColumn("{task.fields[left]}", markup=False),
-            console=stderr(),
-            transient=True,
-            expand=True,
-        )
+        super().__init__(budget_bar())
         self._task: TaskID | None = None
         self._seconds = order.budget_s
         self._names_targets = bool(order.targets)
         self._ends = 0.0
         self._told: set[str] = set()
         self._what = ""
-        folder = own_folder()
-        self._written = ProgressWriter(folder) if folder else None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress.live.is_started:
-            self._progress.stop()
+        self._written = ProgressWriter(own_folder())
 
     def set_out(self, search: Search) -> None:
         """See `RecommendWatcher`."""
-        if self._written is not None:
-            self._written.made(MadeKind.SEARCH, search.id)
+        self._written.made(MadeKind.SEARCH, search.id)
 
     def said(self, sentence: str) -> None:
         """See `RecommendWatcher`."""
         self._progress.console.print(plain(sentence), soft_wrap=True)
-        if self._written is not None:
-            self._written.note(sentence)
+        self._written.note(sentence)
 
     def learning(self, what: str, seconds_left: float) -> None:
         """See `RecommendWatcher`."""
@@ -312,7 +292,7 @@ class RecommendProgress:
             if self._progress.console.is_interactive:
                 self._progress.start()
         if not self._progress.console.is_interactive:
-            remark(f"{what}, {_left(seconds_left)}")
+            remark(f"{what}, {left_words(seconds_left)}")
         self._progress.update(self._task, description=what)
         self._tick()
 
@@ -338,10 +318,5 @@ class RecommendProgress:
     def _tick(self) -> None:
         left_s = max(0.0, self._ends - time.monotonic())
         if self._task is not None:
-            self._progress.update(self._task, completed=self._seconds - left_s, left=_left(left_s))
-        if self._written is not None:
-            self._written.learning(self._what, left_s)
-
-
-def _left(seconds: float) -> str:
-    return f"{int(seconds // 60)}:{int(seconds % 60):02} left"
+            self._progress.update(self._task, completed=self._seconds - left_s, left=left_words(left_s))
+        self._written.learning(self._what, left_s)
