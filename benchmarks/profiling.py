@@ -21,8 +21,16 @@ from benchmarks.setting import RESULTS, Setting
 from enginebench_controller.graph.analysis import SourceAnalysis
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.plan.expand import Case
-from enginebench_controller.records import Configuration, EngineRef, HostFacts, InputTensor, ModelVersion, Profile
-from enginebench_controller.runs.outcome import PassOrder, profiled
+from enginebench_controller.records import (
+    Configuration,
+    EngineRef,
+    HostFacts,
+    InputTensor,
+    ModelVersion,
+    PassOrder,
+    Profile,
+)
+from enginebench_controller.runs.outcome import profiled
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_proto.v1 import profile_pb2, run_pb2

@@ -1,8 +1,7 @@
 """Listed profiles and sweeps over an invented model, for tests of what shows them. Nothing here was measured."""
 
 from controller.verdicts.pruning.passes import conv, layer, one_pass, relu, three_layers
-from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate, Status
-from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_controller.records import EngineRef, Peak, PeakKind, ProfileEntry, Rate, Status
 
 ENGINE = EngineRef("invented", "default", "1.0")
 STEPS = ((0.0, (10, 2, 20)), (0.5, (8, 2, 12)), (0.9, (4, 2, 5)))

@@ -94,6 +94,16 @@ class Expansion:
     left_out: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Interleave:
+    """That cases are to be alive together and to take turns, in an order drawn with this seed: all those of a device,
+    or else those whose turns have the same name.
+    """
+
+    seed: int
+    of_device: bool = True
+
+
 def in_random_order(cases: Sequence[T], seed: int) -> tuple[T, ...]:
     """The cases in the order to carry them out in.
 

@@ -3,7 +3,7 @@
 from enginebench_controller.models.library import INT8_PREFIX
 from enginebench_controller.plan.plan import Plan, make_plan
 from enginebench_controller.records import LOCAL_TARGET, Load, Profile
-from enginebench_controller.records.run import in_environment
+from enginebench_controller.records.target import in_environment
 
 _INPUTS = ("shapes", "batch_axis", "seed", "inputs", "input_folder", "input_values", "image")
 """What the profile's own plan says of inputs holds for both versions."""

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.expand import MAX_INTERLEAVED, Case, Expansion
@@ -89,13 +89,3 @@ def _work(case: Case) -> str:
     asked = case.configuration
     where = f"{case.target}, {asked.device}, {asked.size}, {describe_load(asked)}"
     return f"{case.model.name} ({where})"
-
-
-@dataclass(frozen=True)
-class Interleave:
-    """That cases are to be alive together and to take turns, in an order drawn with this seed: all those of a device,
-    or else those whose turns have the same name.
-    """
-
-    seed: int
-    of_device: bool = True

@@ -28,7 +28,16 @@ from enginebench_controller.records.measurement import (
     Percentile,
 )
 from enginebench_controller.records.model import Derivation, DerivationKind, ModelFile, ModelVersion
-from enginebench_controller.records.profile import Coverage, Layer, ModelWork, PassKind, Profile, ProfileNode
+from enginebench_controller.records.profile import (
+    Coverage,
+    Layer,
+    ModelWork,
+    PassKind,
+    PassOrder,
+    Profile,
+    ProfileEntry,
+    ProfileNode,
+)
 from enginebench_controller.records.run import (
     OUT_OF_TIME,
     Afterwards,
@@ -36,7 +45,6 @@ from enginebench_controller.records.run import (
     BlockSamples,
     Bystanders,
     Effective,
-    EngineRef,
     Evidence,
     Failure,
     FailureKind,
@@ -60,6 +68,7 @@ from enginebench_controller.records.target import (
     Device,
     Engine,
     EngineOption,
+    EngineRef,
     FileFormat,
     HostFacts,
     Noise,
@@ -132,6 +141,7 @@ __all__ = [
     "OutputCheck",
     "OutputNoise",
     "PassKind",
+    "PassOrder",
     "Peak",
     "PeakKind",
     "Percentile",
@@ -139,6 +149,7 @@ __all__ = [
     "Process",
     "ProcessUse",
     "Profile",
+    "ProfileEntry",
     "ProfileNode",
     "Rate",
     "Readback",

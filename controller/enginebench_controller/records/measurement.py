@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from enginebench_controller.records.configuration import Configuration
 from enginebench_controller.records.figures import Figure
-from enginebench_controller.records.run import Block, Effective, EngineRef, Failure, Phase, Process, Status, energy_j
+from enginebench_controller.records.run import Block, Effective, Failure, Phase, Process, Status, energy_j
+from enginebench_controller.records.target import EngineRef
 
 
 @dataclass(frozen=True)

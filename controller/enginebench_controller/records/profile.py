@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any
 
 from enginebench_controller.records.configuration import Configuration
-from enginebench_controller.records.run import Bystanders, Effective, EngineRef, Failure, Phase, Status
-from enginebench_controller.records.target import HostFacts
+from enginebench_controller.records.run import Bystanders, Effective, Failure, Phase, Status
+from enginebench_controller.records.target import EngineRef, HostFacts
 from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, LayerState
 
 
@@ -195,3 +195,44 @@ class Profile:
     def peak_rss_bytes(self) -> int | None:
         """The most memory that the pass occupied in any phase; None where no phase tells."""
         return max((phase.peak_rss_bytes for phase in self.phases if phase.peak_rss_bytes is not None), default=None)
+
+
+@dataclass(frozen=True)
+class ProfileEntry:
+    """A profile as it stands in a list; fields are those of `Profile`, `precision` is the one asked for.
+
+    `total_ns` and `matched_ns` are sums of the layers' mean times, None where nothing was matched.
+    """
+
+    id: str
+    name: str
+    created_at_unix_ns: int
+    target: str
+    engine: EngineRef
+    model_digest: str
+    model_name: str
+    device: str
+    batch: int
+    cores: int
+    precision: str
+    status: Status
+    imposed_sparsity: float | None = None
+    optimization_level: int | None = None
+    profiled_latency_ns: int | None = None
+    unprofiled_latency_ns: int | None = None
+    total_ns: int | None = None
+    matched_ns: int | None = None
+    order_id: str | None = None
+    imported: bool = False
+    cluster: str = ""
+
+
+@dataclass(frozen=True)
+class PassOrder:
+    """What the profiles of one command have in common; `hosts` has the facts of each target's machine by its name."""
+
+    id: str
+    name: str | None
+    created_at_unix_ns: int
+    plan: Mapping[str, Any]
+    hosts: Mapping[str, HostFacts]

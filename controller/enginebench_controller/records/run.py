@@ -1,4 +1,4 @@
-"""What one run did: which engine, how it ended, phases, processes, blocks with evidence, and who else was there."""
+"""What one run did: how it ended, phases, processes, blocks with evidence, and who else was there."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,21 +10,7 @@ from numpy.typing import NDArray
 
 from enginebench_controller.records.figures import Figure
 from enginebench_proto.agreed.disturbances import Disturbance
-from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, ReadbackSource
-
-
-def in_environment(engine: str, environment: str) -> str:
-    """An engine as a person names it: "onnxruntime@old", or its name alone in the default environment."""
-    return engine if environment in ("", DEFAULT_ENVIRONMENT) else f"{engine}@{environment}"
-
-
-@dataclass(frozen=True)
-class EngineRef:
-    """An engine in an environment; `version` is None until the agent told it."""
-
-    name: str
-    environment: str
-    version: str | None = None
+from enginebench_proto.agreed.words import ReadbackSource
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from enginebench_controller.records.run import EngineRef
 from enginebench_proto.agreed.durations import duration_words
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
+
+
+def in_environment(engine: str, environment: str) -> str:
+    """An engine as a person names it: "onnxruntime@old", or its name alone in the default environment."""
+    return engine if environment in ("", DEFAULT_ENVIRONMENT) else f"{engine}@{environment}"
+
+
+@dataclass(frozen=True)
+class EngineRef:
+    """An engine in an environment; `version` is None until the agent told it."""
+
+    name: str
+    environment: str
+    version: str | None = None
 
 
 class PeakKind(StrEnum):

@@ -14,9 +14,9 @@ from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import names_of
-from enginebench_controller.plan.expand import Case, Expansion, expand, in_random_order, time_limit_ns
+from enginebench_controller.plan.expand import Case, Expansion, Interleave, expand, in_random_order, time_limit_ns
 from enginebench_controller.plan.plan import Plan, make_plan, parse_duration_ns
-from enginebench_controller.plan.turns import Interleave, in_turns
+from enginebench_controller.plan.turns import in_turns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, TargetSnapshot
 from enginebench_controller.runs import execution
 from enginebench_controller.runs.cluster.carrying import Cluster, open_cluster

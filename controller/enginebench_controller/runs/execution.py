@@ -15,8 +15,7 @@ from typing import Protocol, TypeVar
 
 from enginebench_controller import wire
 from enginebench_controller.errors import AgentError, RunUnknownError, UnreachableError, UnreadableFileError
-from enginebench_controller.plan.expand import Case
-from enginebench_controller.plan.turns import Interleave
+from enginebench_controller.plan.expand import Case, Interleave
 from enginebench_controller.records import OUT_OF_TIME, Block, Failure, FailureKind, Measurement, Process
 from enginebench_controller.runs import outcome, remote_run
 from enginebench_controller.runs.outcome import merge

@@ -1,8 +1,7 @@
 """Between a case and its runs: what is asked of the agent, what it answers, and processes merged into one."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from enginebench_controller import wire
 from enginebench_controller.plan.expand import Case
@@ -12,10 +11,10 @@ from enginebench_controller.records import (
     EngineRef,
     Failure,
     FailureKind,
-    HostFacts,
     InputTensor,
     LatencySummary,
     Measurement,
+    PassOrder,
     Process,
     Profile,
     Status,
@@ -58,17 +57,6 @@ _MAY_FOLLOW_FROM_INPUTS = {FailureKind.INFERENCE_FAILED, FailureKind.CRASHED}
 _FIRST_OF_EACH_INPUT = {"first_inference", "warm_up"}
 
 RESTARTED = "it was restarted during each of {} attempts"
-
-
-@dataclass(frozen=True)
-class PassOrder:
-    """What the profiles of one command have in common; `hosts` has the facts of each target's machine by its name."""
-
-    id: str
-    name: str | None
-    created_at_unix_ns: int
-    plan: Mapping[str, Any]
-    hosts: Mapping[str, HostFacts]
 
 
 def run_spec(

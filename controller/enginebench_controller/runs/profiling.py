@@ -21,11 +21,10 @@ from enginebench_controller.plan.configurations import names_of
 from enginebench_controller.plan.expand import USUAL_TIME_LIMIT_NS, Expansion, expand
 from enginebench_controller.plan.plan import Plan, parse_duration_ns
 from enginebench_controller.plan.sparsity import with_sparsities
-from enginebench_controller.records import Failure, FailureKind, Profile
+from enginebench_controller.records import Failure, FailureKind, PassOrder, Profile
 from enginebench_controller.runs import execution, outcome, remote_run
 from enginebench_controller.runs.execution import uninterrupted
 from enginebench_controller.runs.keeping import patiently
-from enginebench_controller.runs.outcome import PassOrder
 from enginebench_controller.runs.remote_run import Announce, Bench, remind
 from enginebench_controller.runs.undertaking import ATTEMPTS, Pending, PlanClaim, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, once_listed, open_session

@@ -25,10 +25,8 @@ from pydantic import (
 )
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.expand import Case
-from enginebench_controller.plan.turns import Interleave
-from enginebench_controller.records import BlockSamples, Failure, Measurement
-from enginebench_controller.runs.outcome import PassOrder
+from enginebench_controller.plan.expand import Case, Interleave
+from enginebench_controller.records import BlockSamples, Failure, Measurement, PassOrder
 from enginebench_proto.agreed.durable import make_private_folder, sync_folder, whole_file
 from enginebench_proto.v1 import run_pb2
 

@@ -15,6 +15,7 @@ from enginebench_controller.records import (
     ModelVersion,
     ModelWork,
     Profile,
+    ProfileEntry,
     ProfileNode,
     Status,
 )
@@ -182,36 +183,6 @@ def _from_object(text: str) -> dict[str, Any]:
 
 def _attribute(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-@dataclass(frozen=True)
-class ProfileEntry:
-    """A profile as it stands in a list; fields are those of `Profile`, `precision` is the one asked for.
-
-    `total_ns` and `matched_ns` are sums of the layers' mean times, None where nothing was matched.
-    """
-
-    id: str
-    name: str
-    created_at_unix_ns: int
-    target: str
-    engine: EngineRef
-    model_digest: str
-    model_name: str
-    device: str
-    batch: int
-    cores: int
-    precision: str
-    status: Status
-    imposed_sparsity: float | None = None
-    optimization_level: int | None = None
-    profiled_latency_ns: int | None = None
-    unprofiled_latency_ns: int | None = None
-    total_ns: int | None = None
-    matched_ns: int | None = None
-    order_id: str | None = None
-    imported: bool = False
-    cluster: str = ""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from enginebench_controller.plan.configurations import describe_load, describe_s
 from enginebench_controller.plan.options import words_of
 from enginebench_controller.plan.plan import BASE
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Load, Measurement
-from enginebench_controller.records.run import in_environment
+from enginebench_controller.records.target import in_environment
 from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.trends import TrendHistory, TrendPoint

@@ -11,7 +11,8 @@ from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import PROCESSES, Plan, make_plan, parse_duration_ns, run_command
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, ModelVersion
 from enginebench_controller.records.model import lineage
-from enginebench_controller.records.run import BlockLatency, in_environment
+from enginebench_controller.records.run import BlockLatency
+from enginebench_controller.records.target import in_environment
 from enginebench_controller.stats.comparison import PRACTICAL, Side
 from enginebench_controller.stats.ranking import Rank, Ranking, Standing
 from enginebench_controller.verdicts import disturbances

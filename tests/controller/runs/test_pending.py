@@ -15,8 +15,7 @@ import pytest
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
-from enginebench_controller.plan.expand import Case
-from enginebench_controller.plan.turns import Interleave
+from enginebench_controller.plan.expand import Case, Interleave
 from enginebench_controller.records import (
     Arrivals,
     Configuration,
@@ -31,10 +30,11 @@ from enginebench_controller.records import (
     Load,
     ModelFile,
     ModelVersion,
+    PassOrder,
     StopRule,
 )
 from enginebench_controller.runs.execution import groups_of
-from enginebench_controller.runs.outcome import PassOrder, run_spec
+from enginebench_controller.runs.outcome import run_spec
 from enginebench_controller.runs.resuming import ResumeOrder, look
 from enginebench_controller.runs.undertaking import (
     Pending,

@@ -10,9 +10,16 @@ from filelock import FileLock
 
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case
-from enginebench_controller.records import Configuration, EngineRef, Failure, FailureKind, HostFacts, ModelVersion
+from enginebench_controller.records import (
+    Configuration,
+    EngineRef,
+    Failure,
+    FailureKind,
+    HostFacts,
+    ModelVersion,
+    PassOrder,
+)
 from enginebench_controller.runs.execution import run_once
-from enginebench_controller.runs.outcome import PassOrder
 from enginebench_controller.runs.profiling import Passes
 from enginebench_controller.runs.remote_run import Bench, Unreported
 from enginebench_controller.runs.undertaking import Undertaking

@@ -24,6 +24,7 @@ from enginebench_controller.records import (
     ModelVersion,
     Noise,
     Peak,
+    ProfileEntry,
     Search,
     SearchKind,
     Target,
@@ -32,7 +33,6 @@ from enginebench_controller.records import (
 from enginebench_controller.store.benchmarks import BenchmarkPage
 from enginebench_controller.store.measurements import Headline, MeasuredCell
 from enginebench_controller.store.models import Project
-from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_controller.verdicts.across import are_many
 from enginebench_controller.verdicts.answers import Answer, answers_of

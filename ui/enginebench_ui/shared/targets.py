@@ -15,7 +15,7 @@ from enginebench_controller.records import (
     UnavailableEngine,
 )
 from enginebench_controller.records.cause import cause
-from enginebench_controller.records.run import in_environment
+from enginebench_controller.records.target import in_environment
 from enginebench_controller.targets.health import Health, HealthAnswer
 from enginebench_controller.verdicts.words import caches_of, kinds_of_cores, memory_of, processor_of
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT

@@ -6,8 +6,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from enginebench_controller.files.csv_tables import BEGINS_A_FORMULA
-from enginebench_controller.records import Arrivals, Measurement, Readback, ReadbackSource, SearchKind, Status
-from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_controller.records import (
+    Arrivals,
+    Measurement,
+    ProfileEntry,
+    Readback,
+    ReadbackSource,
+    SearchKind,
+    Status,
+)
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_proto.agreed.durations import duration_words
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT

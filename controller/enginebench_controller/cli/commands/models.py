@@ -169,9 +169,7 @@ def convert(
     if to == IR_FP16:
         child = convert_to_ir(library, version, given, trusted=trust)
     else:
-        child = _once_listed(
-            home, partial(convert_to_foreign, library, version, to, home.converters, remark, given)
-        )
+        child = _once_listed(home, partial(convert_to_foreign, library, version, to, home.converters, remark, given))
     made(child)
     _print(child, as_json=json)
 

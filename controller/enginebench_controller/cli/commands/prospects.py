@@ -21,9 +21,8 @@ from enginebench_controller.home import default_home
 from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.plan.sparsity import parse_sparsities
-from enginebench_controller.records import Profile
+from enginebench_controller.records import Profile, ProfileEntry
 from enginebench_controller.runs.pruning import SPARSITIES, PruningOrder, run_pruning
-from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.pruning.policy import Policy

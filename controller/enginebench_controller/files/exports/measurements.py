@@ -28,7 +28,7 @@ from enginebench_controller.files.exports.sending import MetricPoint
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Hint, Interval, LatencySummary, Measurement
-from enginebench_controller.records.run import in_environment
+from enginebench_controller.records.target import in_environment
 from enginebench_controller.store.store import Store
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
 from enginebench_controller.verdicts.disturbances import summarize_evidence

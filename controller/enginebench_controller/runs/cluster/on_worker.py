@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
-from enginebench_controller.plan.expand import Case
-from enginebench_controller.plan.turns import Interleave
+from enginebench_controller.plan.expand import Case, Interleave
 from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion
 from enginebench_controller.runs import remote_run
 from enginebench_controller.runs.execution import Group, forget, measure

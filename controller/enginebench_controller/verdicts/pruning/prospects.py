@@ -4,9 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.records import Profile, ProfileNode
+from enginebench_controller.records import Profile, ProfileEntry, ProfileNode
 from enginebench_controller.stats.layers import mean_ns, ratio
-from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.pruning.estimate import (
     PartEstimate,
     PruningEstimate,

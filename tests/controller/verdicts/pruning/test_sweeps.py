@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from passes import conv, layer, one_pass, relu, sweep, three_layers
 
-from enginebench_controller.records import EngineRef, Status
-from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_controller.records import EngineRef, ProfileEntry, Status
 from enginebench_controller.verdicts.pruning.estimate import estimate, uniform
 from enginebench_controller.verdicts.pruning.prospects import prospects_of, savings_by_layer, sweep_for, sweeps
 

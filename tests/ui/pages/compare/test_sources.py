@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.records import EngineRef, Status
-from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_controller.records import EngineRef, ProfileEntry, Status
 from enginebench_ui.pages.compare.shapes.sides import (
     Wanted,
     entry_labels,

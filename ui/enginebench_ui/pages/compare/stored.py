@@ -10,10 +10,9 @@ import pandas as pd
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.reports import benchmark_html, profile_html
-from enginebench_controller.records import Measurement, Peak
+from enginebench_controller.records import Measurement, Peak, ProfileEntry
 from enginebench_controller.records.model import families as families_of
 from enginebench_controller.store.models import Contender, Experiment
-from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.answers import Answer, answers_across
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair, compare_profiles

@@ -6,8 +6,7 @@ import streamlit as st
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.formats import ExportFormat
-from enginebench_controller.records import ModelVersion, Peak, Profile
-from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_controller.records import ModelVersion, Peak, Profile, ProfileEntry
 from enginebench_controller.verdicts.layers.advice import Severity
 from enginebench_controller.verdicts.layers.advisor import INT8_UNUSED
 from enginebench_ui.pages import PROFILE, PROFILES

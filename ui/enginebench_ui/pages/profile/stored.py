@@ -11,9 +11,8 @@ from tempfile import TemporaryDirectory
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
-from enginebench_controller.records import ModelVersion, Peak, Profile
+from enginebench_controller.records import ModelVersion, Peak, Profile, ProfileEntry
 from enginebench_controller.records.model import int8_versions
-from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.layers.advisor import advise
 from enginebench_controller.verdicts.pruning.prospects import sweep_for

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from enginebench_controller.graph.analysis import CountedModel
-from enginebench_controller.records import ModelVersion
+from enginebench_controller.records import ModelVersion, ProfileEntry
 from enginebench_controller.records.profile import is_at_most
-from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.pruning.prospects import sweeps
 from enginebench_ui.shared.text import Row, cells, engine_text, instant, items_per_s, magnitude, milliseconds, percent
 

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 
-from enginebench_controller.records import LOCAL_TARGET, Measurement
+from enginebench_controller.records import LOCAL_TARGET, Measurement, ProfileEntry
 from enginebench_controller.records.configuration import cores_in_words, place_of
-from enginebench_controller.records.run import in_environment
+from enginebench_controller.records.target import in_environment
 from enginebench_controller.store.models import Contender, Experiment
-from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.layers.advice import DEFAULT
 from enginebench_controller.verdicts.layers.advisor import uneven_words
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_device_key, project_key

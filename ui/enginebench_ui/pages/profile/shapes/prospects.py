@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.records import Profile
-from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_controller.records import Profile, ProfileEntry
 from enginebench_controller.verdicts.layers.advice import Advice, Severity
 from enginebench_controller.verdicts.pruning.estimate import estimate, uniform
 from enginebench_controller.verdicts.pruning.prospects import (

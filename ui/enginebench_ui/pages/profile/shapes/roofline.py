@@ -23,7 +23,7 @@ from enginebench_controller.graph.roofline import (
     roofs_of,
 )
 from enginebench_controller.records import Peak, Profile
-from enginebench_controller.records.run import in_environment
+from enginebench_controller.records.target import in_environment
 from enginebench_ui.pages.profile.shapes.layers import LayerView
 from enginebench_ui.shared.charts import NOISE, SERIES, margins
 from enginebench_ui.shared.text import count_of, magnitude, milliseconds_text, percent_text, shortened

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.graph.analysis import CountedModel
-from enginebench_controller.records import ModelVersion, ModelWork, Profile, ProfileNode
+from enginebench_controller.records import ModelVersion, ModelWork, Profile, ProfileEntry, ProfileNode
 from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.records.profile import is_at_most
 from enginebench_controller.stats import layers as figures
-from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.pruning.estimate import uniform
 from enginebench_controller.verdicts.pruning.policy import Policy
 from enginebench_controller.verdicts.pruning.prospects import PruningOutcome, PruningProspects, without_zeros
