@@ -39,8 +39,7 @@ from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.layers import TypeTime
 from enginebench_controller.store.naming import shortest
 from enginebench_controller.verdicts.disturbances import beside_pass, beside_words, remedy
-from enginebench_controller.verdicts.layers.advice import DEFAULT
-from enginebench_controller.verdicts.layers.advisor import uneven_words
+from enginebench_controller.verdicts.layers.advisor import UNEVEN, uneven_words
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.soundness import soundness
 from enginebench_controller.verdicts.words import failure_sentence
@@ -78,7 +77,7 @@ def print_summary(profile: Profile) -> None:
         remark(f"  {profile.effective.preparation}")
     if use := beside_pass(profile):
         remark(f"  {beside_words(profile, use)}: {remedy(use)}, and profile again")
-    if (found := figures.unevenness(profile)) is not None and found > DEFAULT.uneven:
+    if (found := figures.unevenness(profile)) is not None and found > UNEVEN:
         remark(f"  {uneven_words(found)}: profile again when it is quiet")
 
 

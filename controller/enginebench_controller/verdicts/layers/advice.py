@@ -8,49 +8,13 @@ from functools import cached_property
 from enginebench_controller.graph.matching.kinds import family
 from enginebench_controller.graph.roofline import Roofline
 from enginebench_controller.records import Layer, ModelVersion, Peak, Profile
-from enginebench_controller.stats.comparison import LAYERS_PRACTICAL
 from enginebench_controller.stats.layers import mean_ns, ratio, total_ns
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """The numbers in the advisor's rules.
-
-    `least_int8_gain`: a machine whose INT8 peak is this many times its f32 peak is able to, whatever its instructions.
-    `worthwhile_float`: floating products that take less of the time are no reason to quantize.
-    `much_rearranging`: reorders and converts beyond this share of the time. WB's advisor had the same 10 %.
-    `low_roofline`, `relevant_layer`: a layer below the first, of what its roofline allows, that takes more than the
-    second of the time.
-    `dominant_layer`: a single layer beyond this share of the time.
-    `trustworthy_coverage`: time led back to source nodes below this is to be read with care.
-    `distortion`: profiled ÷ unprofiled latency beyond this.
-    `sum_off`: Σ layers ÷ latency further than this from 1.
-    `uneven`: the middle half of the inferences of a pass lies further apart than this share of their median.
-    `worthwhile_pruning`: the speed-up from which on imposed sparsity is worth a word.
-    `slower`: how much slower a layer of the second profile has to be.
-    `layers_named`: so many layers a piece of advice names at most, slowest first.
-    """
-
-    least_int8_gain: float = 1.2
-    worthwhile_float: float = 0.1
-    much_rearranging: float = 0.1
-    low_roofline: float = 0.3
-    relevant_layer: float = 0.05
-    dominant_layer: float = 0.2
-    trustworthy_coverage: float = 0.95
-    distortion: float = 1.2
-    sum_off: float = 0.1
-    uneven: float = 0.25
-    worthwhile_pruning: float = 1.2
-    slower: float = LAYERS_PRACTICAL
-    layers_named: int = 50
-
-
-DEFAULT = Thresholds()
 
 
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "MatMul"})
 """Operators, as matching's families have them, whose work quantizing is about."""
+_LAYERS_NAMED = 50
+"""So many layers a piece of advice names at most, slowest first."""
 
 
 class Severity(StrEnum):
@@ -97,7 +61,6 @@ class AdvisedProfile:
     """
 
     profile: Profile
-    thresholds: Thresholds
     against: Profile | None = None
     peaks: tuple[Peak, ...] = ()
     places: tuple[Roofline | None, ...] = ()
@@ -134,7 +97,7 @@ class AdvisedProfile:
         """These layers as advice names them, slowest first."""
         wanted = set(positions)
         found = [AdvisedLayer(at, layer.name, time) for at, layer, time in self.timed if at in wanted]
-        return tuple(found[: self.thresholds.layers_named])
+        return tuple(found[:_LAYERS_NAMED])
 
     def products(self) -> tuple[int, ...]:
         """The timed layers that run a convolution or a matrix product, slowest first."""

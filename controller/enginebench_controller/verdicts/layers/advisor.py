@@ -11,13 +11,17 @@ from enginebench_controller.models.library import INT8_PREFIX
 from enginebench_controller.plan.int8 import beside_int8
 from enginebench_controller.plan.plan import run_command
 from enginebench_controller.records import ModelVersion, Peak, PeakKind, Profile
+from enginebench_controller.stats.comparison import LAYERS_PRACTICAL
 from enginebench_controller.stats.layers import layers_to_latency, profiled_to_unprofiled, ratio, unevenness
 from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import beside_pass, beside_words
-from enginebench_controller.verdicts.layers.advice import DEFAULT, Advice, AdvisedProfile, Severity, Thresholds, percent
+from enginebench_controller.verdicts.layers.advice import Advice, AdvisedProfile, Severity, percent
 from enginebench_controller.verdicts.parity import requested_is_not_effective
 from enginebench_controller.verdicts.pruning.prospects import PruningOutcome, prospects_of
 from enginebench_proto.agreed.words import DEFAULT_DEVICE
+
+_TRUSTWORTHY_COVERAGE = 0.95
+"""Time led back to source nodes below this share is to be read with care."""
 
 
 def low_coverage(subject: AdvisedProfile) -> Iterator[Advice]:
@@ -33,7 +37,7 @@ def low_coverage(subject: AdvisedProfile) -> Iterator[Advice]:
                 "compare layers by the engine's own names only",
             )
         return
-    if share < subject.thresholds.trustworthy_coverage:
+    if share < _TRUSTWORTHY_COVERAGE:
         unmatched = [at for at, layer, _ in subject.timed if layer.group is None]
         yield _warning(
             subject,
@@ -56,10 +60,14 @@ def other_settings(subject: AdvisedProfile) -> Iterator[Advice]:
         )
 
 
+_DISTORTION = 1.2
+"""Profiled ÷ unprofiled latency: beyond this, counters cost too much."""
+
+
 def distorted(subject: AdvisedProfile) -> Iterator[Advice]:
     """Counters made the model a good deal slower."""
     found = profiled_to_unprofiled(subject.profile)
-    if found is not None and found > subject.thresholds.distortion:
+    if found is not None and found > _DISTORTION:
         yield _warning(
             subject,
             "distorted",
@@ -69,13 +77,17 @@ def distorted(subject: AdvisedProfile) -> Iterator[Advice]:
         )
 
 
+_SUM_OFF = 0.1
+"""Σ layers ÷ latency may be so far from 1."""
+
+
 def sum_is_off(subject: AdvisedProfile) -> Iterator[Advice]:
     """The layers do not add up to the latency."""
     found = layers_to_latency(subject.profile)
-    if found is None or abs(found - 1) <= subject.thresholds.sum_off:
+    if found is None or abs(found - 1) <= _SUM_OFF:
         return
     counted = profiled_to_unprofiled(subject.profile)
-    if counted is not None and counted < 1 - subject.thresholds.sum_off:
+    if counted is not None and counted < 1 - _SUM_OFF:
         why = f"with counters the model took {counted:.2f} times as long as without, so the machine was slower without"
     elif found < 1:
         why = "there is time outside of layers"
@@ -98,10 +110,14 @@ def disturbed(subject: AdvisedProfile) -> Iterator[Advice]:
         yield _warning(subject, "disturbed", beside_words(subject.profile, use), remedy, evidence)
 
 
+UNEVEN = 0.25
+"""The middle half of the inferences of a pass may lie apart by this share of their median."""
+
+
 def uneven(subject: AdvisedProfile) -> Iterator[Advice]:
     """The inferences of the pass took unlike times, so that something else decided over them."""
     found = unevenness(subject.profile)
-    if found is not None and found > subject.thresholds.uneven:
+    if found is not None and found > UNEVEN:
         yield _warning(
             subject,
             "uneven",
@@ -140,6 +156,10 @@ INT8_INSTRUCTIONS = frozenset({"avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx_
 _FLOATING = frozenset({"f32", "bf16", "f16"})
 _REARRANGES = frozenset({LayerCategory.REORDER.value, LayerCategory.CONVERT.value})
 _CONVERTERS = QUANTIZERS | {"Cast"}
+_LEAST_INT8_GAIN = 1.2
+"""A machine whose INT8 peak is this many times its f32 peak is able to, whatever its instructions."""
+_WORTHWHILE_FLOAT = 0.1
+"""Floating products that take less of the time are no reason to quantize."""
 
 
 def int8_unused(subject: AdvisedProfile) -> Iterator[Advice]:
@@ -149,7 +169,7 @@ def int8_unused(subject: AdvisedProfile) -> Iterator[Advice]:
         return
     floating = _floating_products(subject)
     share = subject.share(floating)
-    if share is None or share < subject.thresholds.worthwhile_float:
+    if share is None or share < _WORTHWHILE_FLOAT:
         return
     why, evidence = able
     yield Advice(
@@ -192,11 +212,15 @@ def float_in_int8(subject: AdvisedProfile) -> Iterator[Advice]:
         )
 
 
+_MUCH_REARRANGING = 0.1
+"""Reorders and converts may take this share of the time. WB's advisor had the same 10 %."""
+
+
 def much_rearranging(subject: AdvisedProfile) -> Iterator[Advice]:
     """Reorders and converts, which compute nothing, take much of the time."""
     positions = _rearranging(subject)
     share = subject.share(positions)
-    if share is not None and share > subject.thresholds.much_rearranging:
+    if share is not None and share > _MUCH_REARRANGING:
         yield Advice(
             "much-rearranging",
             Severity.GAIN,
@@ -211,7 +235,7 @@ def much_rearranging(subject: AdvisedProfile) -> Iterator[Advice]:
 def slower_in_int8(subject: AdvisedProfile) -> Iterator[Advice]:
     """Layers that INT8 made slower than they are in the floating profile, and what conversions cost."""
     floating = subject.against
-    if floating is None or not is_int8(subject) or is_int8(AdvisedProfile(floating, subject.thresholds)):
+    if floating is None or not is_int8(subject) or is_int8(AdvisedProfile(floating)):
         return
     yield from _slower_layers(subject, floating)
     yield from _conversions(subject, floating)
@@ -234,7 +258,7 @@ def _ability(subject: AdvisedProfile) -> tuple[str, dict[str, float | str]] | No
         listed = ", ".join(sorted(instructions))
         return listed, {"instructions": listed}
     gain = ratio(_peak(subject, "int8"), _peak(subject, "f32"))
-    if gain is not None and gain >= subject.thresholds.least_int8_gain:
+    if gain is not None and gain >= _LEAST_INT8_GAIN:
         return f"its measured INT8 peak is {gain:.1f} times that of f32", {"int8_peak_to_f32_peak": gain}
     return None
 
@@ -277,7 +301,7 @@ def _slower_layers(subject: AdvisedProfile, floating: Profile) -> Iterator[Advic
     lost_ns = 0.0
     for row in join(matched_profile(floating), matched_profile(subject.profile)).rows:
         before, now = (side.time_ns for side in row.sides)
-        if before and now is not None and now > before * (1 + subject.thresholds.slower):
+        if before and now is not None and now > before * (1 + LAYERS_PRACTICAL):
             slower += row.sides[1].layers
             lost_ns += now - before
     if slower:
@@ -293,7 +317,7 @@ def _slower_layers(subject: AdvisedProfile, floating: Profile) -> Iterator[Advic
 
 
 def _conversions(subject: AdvisedProfile, floating: Profile) -> Iterator[Advice]:
-    other = AdvisedProfile(floating, subject.thresholds)
+    other = AdvisedProfile(floating)
     here, there = _rearranging(subject), _rearranging(other)
     cost_ns = _time_ns(subject, here) - _time_ns(other, there)
     share = ratio(cost_ns, subject.total_ns)
@@ -314,11 +338,15 @@ def _time_ns(subject: AdvisedProfile, positions: tuple[int, ...]) -> float:
     return sum(time for at, _, time in subject.timed if at in positions)
 
 
+_DOMINANT_LAYER = 0.2
+"""A single layer beyond this share of the time is worth a word."""
+
+
 def dominant_layer(subject: AdvisedProfile) -> Iterator[Advice]:
     """A single layer takes much of the time."""
     for position, layer, time in subject.timed:
         share = ratio(time, subject.total_ns)
-        if share is None or share <= subject.thresholds.dominant_layer or len(subject.timed) == 1:
+        if share is None or share <= _DOMINANT_LAYER or len(subject.timed) == 1:
             return
         yield Advice(
             "dominant-layer",
@@ -331,6 +359,10 @@ def dominant_layer(subject: AdvisedProfile) -> Iterator[Advice]:
         )
 
 
+_LOW_ROOFLINE, _RELEVANT_LAYER = 0.3, 0.05
+"""A layer below the first, of what its roofline allows, that takes more than the second of the time."""
+
+
 def far_below_roofline(subject: AdvisedProfile) -> Iterator[Advice]:
     """Layers that take time and reach little of what the machine was measured to be capable of."""
     for position, layer, time in subject.timed:
@@ -338,7 +370,7 @@ def far_below_roofline(subject: AdvisedProfile) -> Iterator[Advice]:
         share = ratio(time, subject.total_ns)
         if place is None or place.share is None or share is None:
             continue
-        if share > subject.thresholds.relevant_layer and place.share < subject.thresholds.low_roofline:
+        if share > _RELEVANT_LAYER and place.share < _LOW_ROOFLINE:
             bound = f", bound by {place.bound.value}" if place.bound else ""
             yield Advice(
                 "far-below-roofline",
@@ -352,6 +384,10 @@ def far_below_roofline(subject: AdvisedProfile) -> Iterator[Advice]:
             )
 
 
+_WORTHWHILE_PRUNING = 1.2
+"""The speed-up from which on imposed sparsity is worth a word."""
+
+
 def pruning_pays(subject: AdvisedProfile) -> Iterator[Advice]:
     """Passes with sparsity imposed on this model promise a speed-up."""
     if not subject.imposed:
@@ -361,7 +397,7 @@ def pruning_pays(subject: AdvisedProfile) -> Iterator[Advice]:
     except ValueError:  # they do not belong together, so they tell nothing
         return
     best = max(found.outcomes, key=_promise, default=None)
-    if best is None or _promise(best) < subject.thresholds.worthwhile_pruning or best.sparsity is None:
+    if best is None or _promise(best) < _WORTHWHILE_PRUNING or best.sparsity is None:
         return
     known = "measured on a pruned copy" if best.measured_speedup is not None else "with zeros imposed"
     yield Advice(
@@ -404,7 +440,6 @@ def advise(
     against: Profile | None = None,
     peaks: Sequence[Peak] = (),
     imposed: Sequence[Profile] = (),
-    thresholds: Thresholds = DEFAULT,
     int8_versions: Sequence[ModelVersion] = (),
 ) -> tuple[Advice, ...]:
     """All that the rules have to say of a profile; nothing of one without layers.
@@ -416,5 +451,5 @@ def advise(
     if not profile.layers:
         return ()
     places = rooflines(profile, peaks) if peaks else ()
-    subject = AdvisedProfile(profile, thresholds, against, tuple(peaks), places, tuple(imposed), tuple(int8_versions))
+    subject = AdvisedProfile(profile, against, tuple(peaks), places, tuple(imposed), tuple(int8_versions))
     return tuple(advice for rule in RULES for advice in rule(subject))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 Gain = Callable[[str, float], float | None]
 """How many times as fast a layer (by its weight's name) is at a sparsity; None where unknown."""
+_LEAST_GAIN = 0.6
+"""Sparsify's: a layer that would run at less than this many times its dense speed stays dense."""
 
 
 @dataclass(frozen=True)
@@ -19,16 +21,12 @@ class Policy:
     """What a pruned model is to be like; all are shares. The defaults are Sparsify's.
 
     `goal` of all weights of products are to be zero, at most `cap` of one layer's. A layer that would get less than
-    `least`, or would run at less than `least_gain` times its dense speed, stays dense. So do the first layer, which is
-    the most sensitive as a rule, and grouped convolutions, which lack connections already.
+    `least` stays dense, and so does what `share_out` leaves out.
     """
 
     goal: float = 0.85
     cap: float = 0.95
     least: float = 0.4
-    least_gain: float = 0.6
-    skip_first: bool = True
-    skip_grouped: bool = True
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,12 @@ class PrunableWeight:
 
 
 def share_out(weights: Sequence[PrunableWeight], policy: Policy, gain: Gain) -> Mapping[str, float]:
-    """The sparsity of each weight that gets any, by name. `weights` are in the order of the graph."""
-    eligible = [
-        weight
-        for place, weight in enumerate(weights)
-        if not (policy.skip_first and place == 0) and not (policy.skip_grouped and weight.grouped)
-    ]
+    """The sparsity of each weight that gets any, by name. `weights` are in the order of the graph.
+
+    The first layer stays dense, which is the most sensitive as a rule, and so do grouped convolutions, which lack
+    connections already.
+    """
+    eligible = [weight for weight in weights[1:] if not weight.grouped]
     zeros = policy.goal * sum(weight.size for weight in weights)
     while True:
         shares = _cheapest(eligible, policy.cap, zeros)
@@ -81,4 +79,4 @@ def _cheapest(weights: Sequence[PrunableWeight], cap: float, zeros: float) -> Ma
 
 def _is_worthwhile(name: str, share: float, policy: Policy, gain: Gain) -> bool:
     found = gain(name, share)
-    return share > 0 and share >= policy.least and (found is None or found >= policy.least_gain)
+    return share > 0 and share >= policy.least and (found is None or found >= _LEAST_GAIN)

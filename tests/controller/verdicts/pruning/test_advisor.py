@@ -25,7 +25,7 @@ from enginebench_controller.records import (
     Readback,
     ReadbackSource,
 )
-from enginebench_controller.verdicts.layers.advice import Severity, Thresholds
+from enginebench_controller.verdicts.layers.advice import Severity
 from enginebench_controller.verdicts.layers.advisor import advise
 
 NODES = tuple(conv(index) for index in range(8))
@@ -259,10 +259,10 @@ def test_nothing_is_slower_in_int8_without_a_floating_side_or_without_slower_lay
     assert not only("int8-conversions", in_int8((5,) * 8), plain())
 
 
-def test_thresholds_are_parameters():
-    assert only("dominant-layer", plain(), thresholds=Thresholds(dominant_layer=0.1))
-    (found,) = only("int8-unused", plain(host=VNNI), thresholds=Thresholds(layers_named=2))
-    assert len(found.layers) == 2
+def test_advice_names_the_fifty_slowest_layers():
+    layers = tuple(layer(f"layer{index}", 10 + index, index) for index in range(60))
+    (found,) = only("int8-unused", plain(layers, tuple(map(conv, range(60))), host=VNNI))
+    assert [one.name for one in found.layers] == [f"layer{index}" for index in range(59, 9, -1)]
 
 
 def test_int8_is_measured_by_one_command_configured_as_the_profile_which_names_a_version_that_exists():

@@ -14,8 +14,7 @@ from enginebench_controller.records import LOCAL_TARGET, Measurement, ProfileEnt
 from enginebench_controller.records.configuration import cores_in_words, place_of
 from enginebench_controller.records.target import in_environment
 from enginebench_controller.store.models import Contender, Experiment
-from enginebench_controller.verdicts.layers.advice import DEFAULT
-from enginebench_controller.verdicts.layers.advisor import uneven_words
+from enginebench_controller.verdicts.layers.advisor import UNEVEN, uneven_words
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_device_key, project_key
 from enginebench_ui.shared.text import count_of, instant, number
 
@@ -185,7 +184,7 @@ def layers_doubt(
     uneven = [
         f"in {one.wanted.letter}'s profile {uneven_words(share)}"
         for one, share in zip(found, unevenness, strict=True)
-        if share is not None and share > DEFAULT.uneven
+        if share is not None and share > UNEVEN
     ]
     unlike = [
         f"{one.wanted.letter}'s point has {said}, its layers are of {entry_text(one.taken)}"
