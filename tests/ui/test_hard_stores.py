@@ -12,7 +12,7 @@ import invented_recommendations
 from controller.verdicts.chains import OTHER_ENGINE, chain, conv_nodes, layer, reorder
 from enginebench_controller.records import Configuration
 from enginebench_controller.store.store import BenchmarkBundle, Store
-from enginebench_controller.verdicts.recommend.answer import recommendation_document
+from enginebench_controller.verdicts.recommend.answer import answer_document
 from enginebench_ui import pages
 from opened_pages import opened
 
@@ -101,7 +101,7 @@ def add_searches(store, name):
         update={"candidates": ("1", name), "good": "1", "bad": name, "culprit": name, "command": name}
     )
     bisected = replace(invented_bisects.search(None), name=name)
-    for search, told in ((recommended, recommendation_document(found)), (bisected, answer.model_dump(mode="json"))):
+    for search, told in ((recommended, answer_document(found)), (bisected, answer.model_dump(mode="json"))):
         store.add_search(search)
         store.answer_search(search.id, told)
 

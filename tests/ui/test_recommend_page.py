@@ -15,7 +15,7 @@ from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import cancel, jobs, start_job
 from enginebench_controller.jobs.folder import JobFolder
 from enginebench_controller.jobs.record import JobEnding, JobState
-from enginebench_controller.verdicts.recommend.answer import recommendation_document
+from enginebench_controller.verdicts.recommend.answer import answer_document
 from enginebench_ui.pages import BENCHMARK, HOME, JOB, NEW_BENCHMARK, RECOMMEND
 from integration.bench import Bench
 from offered import engine, target
@@ -48,7 +48,7 @@ def answered(home):
     found = invented_recommendations.carried_out(asked)
     search = invented_recommendations.search(asked)
     home.store.add_search(search)
-    home.store.answer_search(search.id, recommendation_document(found))
+    home.store.answer_search(search.id, answer_document(found))
     return found
 
 

@@ -164,9 +164,7 @@ def _one_for_all(
 
 def answer_document(found: Recommendation | Recommendations) -> dict[str, Any]:
     """The answer, or those of several targets, as JSON-able data, as the store keeps them."""
-    if isinstance(found, Recommendation):
-        return recommendation_document(found)
-    document: dict[str, Any] = TypeAdapter(Recommendations).dump_python(found, mode="json")
+    document: dict[str, Any] = TypeAdapter(type(found)).dump_python(found, mode="json")
     return document
 
 
@@ -174,17 +172,6 @@ def read_answer(document: Mapping[str, Any]) -> Recommendation | Recommendations
     """The answer, or those of several targets, of what the store kept."""
     if "targets" in document:
         return TypeAdapter(Recommendations).validate_python(dict(document))
-    return read_recommendation(document)
-
-
-def recommendation_document(found: Recommendation) -> dict[str, Any]:
-    """The answer as JSON-able data, as the store keeps it."""
-    document: dict[str, Any] = TypeAdapter(Recommendation).dump_python(found, mode="json")
-    return document
-
-
-def read_recommendation(document: Mapping[str, Any]) -> Recommendation:
-    """The answer of what the store kept."""
     return TypeAdapter(Recommendation).validate_python(dict(document))
 
 

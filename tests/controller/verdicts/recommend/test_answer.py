@@ -10,8 +10,6 @@ from enginebench_controller.records.run import ProcessUse
 from enginebench_controller.verdicts.recommend.answer import (
     answer_document,
     read_answer,
-    read_recommendation,
-    recommendation_document,
     recommendations,
 )
 from enginebench_controller.verdicts.recommend.for_all import ForAll
@@ -127,7 +125,7 @@ def test_what_was_never_run_is_counted_and_has_no_figures() -> None:
 
 def test_an_answer_is_the_same_after_it_was_kept() -> None:
     found = carried_out(order())
-    assert read_recommendation(json.loads(json.dumps(recommendation_document(found)))) == found
+    assert read_answer(json.loads(json.dumps(answer_document(found)))) == found
 
 
 def test_points_are_labelled_with_how_far_their_outputs_are_and_so_is_the_best() -> None:
@@ -157,7 +155,7 @@ def test_of_several_targets_there_is_one_answer_each_and_one_for_all() -> None:
     assert "--target nuc,board" in found.for_all.command
     assert make_plan(found.for_all.plan, "test").targets == ("nuc", "board")
     assert read_answer(json.loads(json.dumps(answer_document(found)))) == found
-    assert read_answer(recommendation_document(found.targets[0])) == found.targets[0], "one target is kept as ever"
+    assert read_answer(answer_document(found.targets[0])) == found.targets[0], "one target is kept as ever"
 
 
 def test_none_for_all_is_an_answer_that_decides_the_outcome() -> None:
