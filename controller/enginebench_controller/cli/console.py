@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from enginebench_controller.cli.fitting import WHOLE, TableColumn, fitted, shortened, two_lines
 from enginebench_controller.errors import ExitCode
+from enginebench_controller.files.new_file import kept
 from enginebench_controller.home import JOB_VARIABLE
 
 if TYPE_CHECKING:  # ours bring NumPy and SciPy, and most commands need neither
@@ -76,6 +77,13 @@ def print_export(text: str | None, output: Path | None) -> None:
         remark(f"wrote {output}")
     else:
         typer.echo(text, nl=False)
+
+
+def write_asked(path: Path | None, text: Callable[[], str], *, force: bool | None) -> None:
+    """Write a text to the new file that a person asked for, if any, and say so. Raises `InputError` as `kept` does."""
+    if path is not None:
+        kept(text(), path, force=force)
+        remark(f"wrote {path}")
 
 
 def print_table(

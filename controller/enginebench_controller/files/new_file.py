@@ -40,7 +40,7 @@ def new_file(path: Path, *, force: bool | None) -> Iterator[Path]:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def kept(text: str, path: Path | None, *, force: bool) -> str | None:
+def kept(text: str, path: Path | None, *, force: bool | None) -> str | None:
     """Write a text to a new file as UTF-8 and return None, or return the text where no file is named.
 
     Raises `InputError` as `new_file` does.

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any
@@ -9,12 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout, write_asked
 from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets_to_measure
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import GateProgress, remind
 from enginebench_controller.errors import ExitCode, InputError
-from enginebench_controller.files.new_file import check_new_files, new_file
+from enginebench_controller.files.new_file import check_new_files
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.jobs.record import MadeKind
@@ -210,10 +211,7 @@ def _versions(
 def _tell(search: Search, *, as_json: bool | None, markdown: Path | None = None, force: bool = False) -> int:
     answer = stored_answer(search)
     assert answer is not None  # noqa: S101  # asked by who calls
-    if markdown is not None:
-        with new_file(markdown, force=force) as partial:
-            partial.write_text(bisect_markdown(answer), encoding="utf-8")
-        remark(f"wrote {markdown}")
+    write_asked(markdown, partial(bisect_markdown, answer), force=force)
     if as_json:
         print_json(bisect_document(search, answer))
     elif as_json is not None:

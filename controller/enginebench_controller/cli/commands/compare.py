@@ -17,10 +17,10 @@ from enginebench_controller.cli.console import (
     print_table,
     remark,
     without_marks,
+    write_asked,
 )
 from enginebench_controller.cli.options import Json, Notes, Stores
 from enginebench_controller.errors import ExitCode, InputError
-from enginebench_controller.files.new_file import new_file
 from enginebench_controller.files.reports import (
     Contents,
     benchmark_html,
@@ -301,10 +301,7 @@ def compare(
     else:
         contents, judged = _benchmarks(home, subjects, share, conditions, json=json, notes=notes)
     for path, text in ((html, contents.html), (markdown, contents.markdown), (junit_file, contents.junit)):
-        if path is not None:
-            with new_file(path, force=force) as partial:
-                partial.write_text(text(), encoding="utf-8")
-            remark(f"wrote {path}")
+        write_asked(path, text, force=force)
     if conditions:
         print_checks(contents.checks)
     raise typer.Exit(_exit_code(contents.checks, judged, strict=strict))

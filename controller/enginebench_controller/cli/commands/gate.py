@@ -1,19 +1,20 @@
 """`enginebench gate`: whether head is worse than base, within a budget."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout, write_asked
 from enginebench_controller.cli.options import AnyOf, Json, LogTo, TrustModels, targets_to_measure
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import remind, watching
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.exports.log_to import live_log
-from enginebench_controller.files.new_file import check_new_files, new_file
+from enginebench_controller.files.new_file import check_new_files
 from enginebench_controller.files.verdicts.gates import gate_document, gate_markdown
 from enginebench_controller.files.verdicts.junit import gate_junit
 from enginebench_controller.home import Home, default_home
@@ -137,10 +138,8 @@ def gate(
     with watching() as watcher:
         result = run_gate(home, order, watcher, send_on)
     # Before anything is printed: that may fail, and minutes of measuring are in these.
-    if markdown is not None:
-        _write(markdown, gate_markdown(result), force=force)
-    if junit_file is not None:
-        _write(junit_file, gate_junit(result, strict=strict), force=force)
+    write_asked(markdown, partial(gate_markdown, result), force=force)
+    write_asked(junit_file, partial(gate_junit, result, strict=strict), force=force)
     if json:
         print_json(gate_document(result))
     else:
@@ -170,12 +169,6 @@ def tell_taken_up(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
     else:
         print_gate(result)
     return _exit_code(result, strict=False)
-
-
-def _write(path: Path, text: str, *, force: bool) -> None:
-    with new_file(path, force=force) as partial:
-        partial.write_text(text, encoding="utf-8")
-    remark(f"wrote {path}")
 
 
 def _exit_code(result: GateResult, *, strict: bool) -> int:

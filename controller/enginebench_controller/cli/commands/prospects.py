@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,13 +10,13 @@ import typer
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.flops import short
-from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark
+from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark, write_asked
 from enginebench_controller.cli.options import Json, Model
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.errors import ExitCode, InputError, NoProspectsError
 from enginebench_controller.files.documents import Document
-from enginebench_controller.files.new_file import check_new_files, new_file
+from enginebench_controller.files.new_file import check_new_files
 from enginebench_controller.files.prospects import part_document, prospects_csv, pruning_document
 from enginebench_controller.home import default_home
 from enginebench_controller.plan.options import split
@@ -252,10 +253,7 @@ def _choice(passes: Sweep) -> str:
 
 def _tell(passes: Sequence[Profile], most: int, csv: Path | None, *, as_json: bool) -> None:
     found = _prospects(passes)
-    if csv is not None:
-        with new_file(csv, force=None) as path:
-            path.write_text(prospects_csv(found), encoding="utf-8", newline="")
-        remark(f"wrote {csv}")
+    write_asked(csv, partial(prospects_csv, found), force=None)
     if as_json:
         print_json(pruning_document(found))
     else:

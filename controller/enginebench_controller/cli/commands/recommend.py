@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,13 +10,13 @@ import typer
 from rich.progress import TaskID
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout, write_asked
 from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets_to_measure
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import Drawing, budget_bar, left_words, remind
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.ladders import check_chart_path
-from enginebench_controller.files.new_file import check_new_files, new_file
+from enginebench_controller.files.new_file import check_new_files
 from enginebench_controller.files.verdicts.recommendations import (
     FATES,
     difference_words,
@@ -198,18 +199,15 @@ def _write(
     *,
     force: bool,
 ) -> None:
-    texts = [(plan_file, recommendation_toml(found))]
-    texts += [(markdown, recommendation_markdown(search, found))] if markdown is not None else []
+    plan = recommendation_toml(found)
+    if plan is not None:
+        write_asked(plan_file, lambda: plan, force=force)
+    write_asked(markdown, partial(recommendation_markdown, search, found), force=force)
     if isinstance(found, Recommendation):
-        texts += [(html, recommendation_html(search, found))] if html is not None else []
-    for path, text in texts:
-        if path is not None and text is not None:
-            with new_file(path, force=force) as partial:
-                partial.write_text(text, encoding="utf-8")
-            remark(f"wrote {path}")
-    if chart is not None and isinstance(found, Recommendation):
-        write_front(found, dict(search.order), chart, force=force)
-        remark(f"wrote {chart}")
+        write_asked(html, partial(recommendation_html, search, found), force=force)
+        if chart is not None:
+            write_front(found, dict(search.order), chart, force=force)
+            remark(f"wrote {chart}")
 
 
 def _print(search: Search, found: Recommendation | Recommendations, *, as_json: bool) -> None:
