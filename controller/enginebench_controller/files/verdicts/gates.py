@@ -24,7 +24,6 @@ from enginebench_controller.verdicts.alerts import Alert, Cause, Confirmation, F
 from enginebench_controller.verdicts.gate.results import GateResult, LayerShare, MetricResult, able, ratio_of_values
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.words import (
-    _UNITS,
     TITLES,
     amount,
     gate_remarks,
@@ -37,6 +36,17 @@ from enginebench_controller.verdicts.gate.words import (
     verdict_words,
 )
 from enginebench_controller.verdicts.parity import engine_label
+
+_UNITS = {
+    GateMetric.LATENCY: "ns",
+    GateMetric.THROUGHPUT: "items_per_s",
+    GateMetric.FIRST_INFERENCE: "ns",
+    GateMetric.COMPILE: "ns",
+    GateMetric.MEMORY: "bytes",
+    GateMetric.SIZE: "bytes",
+    GateMetric.ENERGY: "J",
+}
+"""Those of the records, as `MetricForm.unit` has them."""
 
 
 def gate_document(result: GateResult) -> Document:
@@ -118,7 +128,7 @@ def _metric(one: MetricResult) -> Document:
     control = [finite(value) for value in one.rule.of_figures(one.control).ratios] if one.control else None
     return {
         "metric": one.metric.value,
-        "unit": {"ms": "ns", "MB": "bytes", "mJ": "J"}.get(_UNITS[one.metric][1], "items_per_s"),
+        "unit": _UNITS[one.metric],
         "decides": one.decides,
         BASE: finite(one.base),
         HEAD: finite(one.head),

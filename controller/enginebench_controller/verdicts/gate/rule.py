@@ -7,7 +7,7 @@ from math import expm1, hypot, log, log1p
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.stats.paired import RatioInterval, detectable
 
-_ANYTHING = 1000.0
+ANYTHING = 1000.0
 """Of very few pairs the interval may have no end that is worth telling."""
 
 MOST_PROMISED = 0.1
@@ -96,7 +96,7 @@ def promised_difference(spread_of_pairs: float, pairs: int, tolerance: float = G
     `spread_of_pairs` is `paired.spread` of log ratios of like pairs. Found is *worse*; of equal things, nine of ten
     pass with this difference as D. Raises ValueError for fewer than two pairs.
     """
-    return expm1(min(detectable(spread_of_pairs, pairs, log1p(tolerance)), log(_ANYTHING)))
+    return expm1(min(detectable(spread_of_pairs, pairs, log1p(tolerance)), log(ANYTHING)))
 
 
 def exit_code(*, worse: bool, failed: bool, cannot_tell: bool, strict: bool) -> ExitCode:
@@ -122,7 +122,7 @@ def _is_different(ratio: RatioInterval, margin: float) -> bool:
 
 def _words(ratio: RatioInterval) -> str:
     middle, low, high = ratio.ratios
-    return f"{middle:.3f} ({low:.3f}–{f'{high:.3f}' if high < _ANYTHING else '∞'})"
+    return f"{middle:.3f} ({low:.3f}–{f'{high:.3f}' if high < ANYTHING else '∞'})"
 
 
 def _percent(share: float) -> str:

@@ -11,11 +11,9 @@ from enginebench_controller.verdicts.gate.results import (
     budget_for,
     ratio_of_values,
 )
-from enginebench_controller.verdicts.gate.rule import MOST_PROMISED, GateOutcome
-from enginebench_controller.verdicts.words import rate
+from enginebench_controller.verdicts.gate.rule import ANYTHING, MOST_PROMISED, GateOutcome
+from enginebench_controller.verdicts.words import UNKNOWN, rate
 
-UNKNOWN = "–"
-_ANYTHING = 1000.0
 _PAIRS_THAT_TELL = 5
 """Of fewer process pairs the interval is so wide that hardly anything is told."""
 TITLES = {GateOutcome.WORSE: "worse", GateOutcome.PASSES: "pass", GateOutcome.CANNOT_TELL: "cannot tell"}
@@ -124,7 +122,7 @@ def ratio_words(one: MetricResult) -> tuple[str, str]:
 
 def interval_words(low: float, high: float) -> str:
     """Of very few pairs the interval has no end that is worth printing."""
-    return f"{low:.3f} to {f'{high:.3f}' if high < _ANYTHING else '∞'}"
+    return f"{low:.3f} to {f'{high:.3f}' if high < ANYTHING else '∞'}"
 
 
 def verdict_words(one: MetricResult) -> str:
@@ -151,7 +149,6 @@ def _reason(result: GateResult) -> str:
 
 
 def named(result: GateResult, role: str) -> str:
-    """The metrics, one after the other, as a sentence has them."""
     """A side as it was written; of a model the name of its file, since checkouts lie anywhere, and which version."""
     told = result.terms.base if role == BASE else result.terms.head
     if len({one.model_digest for one in result.measurements.values()}) == 1:
