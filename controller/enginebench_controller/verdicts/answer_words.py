@@ -19,7 +19,7 @@ from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.doubts import Mark, marks
 from enginebench_controller.verdicts.pairing import Snapshots, processor_at
-from enginebench_controller.verdicts.parity import PRECISION_OF_THE_ENGINE, unequal_effective
+from enginebench_controller.verdicts.parity import unequal_effective
 from enginebench_proto.agreed.words import DEFAULT_DEVICE, Precision
 
 Blocks = Mapping[str, Sequence[BlockLatency]]
@@ -398,7 +398,7 @@ def _precisions(fit: Sequence[Rival]) -> Iterator[str]:
             yield from (f"not equals: {sentence}" for sentence in differ if "precision" in sentence)
     for one in fit:
         asked, got = one.measurement.configuration.precision, one.measurement.effective.precision
-        if got is not None and asked not in (PRECISION_OF_THE_ENGINE, str(got.value)) and _is_floating(str(got.value)):
+        if got is not None and asked not in (Precision.DEFAULT, str(got.value)) and _is_floating(str(got.value)):
             yield f"{one.name} ran in {got.value}, and {asked} was asked for"
 
 

@@ -32,10 +32,6 @@ def _place(measurement: Measurement) -> tuple[object, ...]:
     return (*where, *axes, rate_per_s, measurement.id)
 
 
-PRECISION_OF_THE_ENGINE = Precision.DEFAULT
-"""The requested precision that leaves the choice to the engine, so that nothing can differ from it."""
-
-
 Subject = TypeVar("Subject", Measurement, Profile)
 
 _HOW_KNOWN = {
@@ -53,7 +49,7 @@ def requested_is_not_effective(measurement: Measurement | Profile) -> tuple[str,
     """
     wanted, got = measurement.configuration, measurement.effective
     streams = wanted.streams if wanted.hint is Hint.NONE else None
-    precision = None if wanted.precision == PRECISION_OF_THE_ENGINE else wanted.precision
+    precision = None if wanted.precision == Precision.DEFAULT else wanted.precision
     sentences = (
         _difference("precision", precision, got.precision),
         _difference("threads", wanted.cores, got.threads),

@@ -9,8 +9,9 @@ from enginebench_controller.records import Profile, Readback
 from enginebench_controller.records.fields import CONFIGURATION
 from enginebench_controller.records.profile import is_at_most
 from enginebench_controller.stats import layers as figures
-from enginebench_controller.verdicts.parity import PRECISION_OF_THE_ENGINE, engine_label, unequal_effective
+from enginebench_controller.verdicts.parity import engine_label, unequal_effective
 from enginebench_controller.verdicts.words import UNKNOWN, milliseconds, number, percent, processor_of
+from enginebench_proto.agreed.words import Precision
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def _sentences(profiles: Sequence[Profile]) -> Iterator[str]:
 
 def _precision(profile: Profile) -> str:
     asked = profile.configuration.precision
-    return "the engine's choice" if asked == PRECISION_OF_THE_ENGINE else asked
+    return "the engine's choice" if asked == Precision.DEFAULT else asked
 
 
 def _differs(what: str, profiles: Sequence[Profile], value_of: Any) -> Iterator[str]:
