@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from math import inf, log, sqrt
+from math import exp, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ LIMIT_CONFIDENCE = 0.975
 """Of one end of the interval of a limited figure."""
 FAR = log(1.5)
 """What is farther beyond its limit than this is no matter of a slower machine."""
+_LARGEST = 700.0
+"""Of a logarithm: the exponential of a larger one is no number any more."""
 
 
 @dataclass(frozen=True)
@@ -292,3 +294,9 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
         return middle, -inf, inf
     half = student_t.quantile(LIMIT_CONFIDENCE, array.size - 1) * float(array.std(ddof=1)) / sqrt(array.size)
     return middle, middle - half, middle + half
+
+
+def exponentials(middle: float, low: float, high: float) -> tuple[float, float, float]:
+    """The ratios whose logarithms these are; in place of those that no number holds stands the largest."""
+    middle, low, high = (exp(min(one, _LARGEST)) for one in (middle, low, high))
+    return middle, low, high

@@ -15,7 +15,7 @@ from math import exp, inf, sqrt
 import numpy as np
 
 from enginebench_controller.plan.plan import StepPurpose
-from enginebench_controller.verdicts.recommend.candidates import FRESH, RateTerms, Step, StepTaken, interval
+from enginebench_controller.verdicts.recommend.candidates import FRESH, RateTerms, Step, StepTaken, exponentials, interval
 
 CLOSE = 1.05
 """Two rates that lie within this factor are not told apart further."""
@@ -147,7 +147,7 @@ class _Tries:
         rate = self.held_per_s or min(self.confirmed, default=self.low_per_s)
         above = min((one for one in broken if one > (rate or 0.0)), default=inf)
         seen = self.confirmed.get(rate or 0.0, self.looks.get(rate or 0.0, []))
-        of_limit = tuple(_exponentials(interval(one)) for one in zip(*seen, strict=True))
+        of_limit = tuple(exponentials(*interval(one)) for one in zip(*seen, strict=True))
         nothing_left = rate is None and (self.refused or self._look() is None)
         kept = Kept.HELD if self.held_per_s else Kept.NONE if nothing_left else Kept.CANNOT_TELL
         return RateFound(kept, self.rival.candidate, rate, None if above == inf else above, of_limit)
@@ -230,11 +230,6 @@ def _is_held(seen: Sequence[tuple[float, ...]]) -> bool:
 
 def _is_broken(seen: Sequence[tuple[float, ...]]) -> bool:
     return any(interval(one)[1] > 0 for one in zip(*seen, strict=True))
-
-
-def _exponentials(bounds: tuple[float, float, float]) -> tuple[float, float, float]:
-    middle, low, high = (exp(min(one, 700.0)) for one in bounds)
-    return middle, low, high
 
 
 def _rounded(rate: float) -> float:

@@ -28,6 +28,7 @@ from enginebench_controller.verdicts.recommend.candidates import (
     SearchTerms,
     Step,
     StepTaken,
+    exponentials,
     interval,
 )
 from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, RateFound, least_rate_s, next_rate
@@ -292,12 +293,12 @@ def _told(known: Known, place: int, best: int, runner_up: int | None) -> Candida
         return CandidateTold(place, Fate.REFUSED, why=known.refused[place])
     above, errors = known.cost.against(best)
     half = 1.96 * float(errors[place])
-    ratio = _exponentials(float(above[place]), float(above[place]) - half, float(above[place]) + half)
+    ratio = exponentials(float(above[place]), float(above[place]) - half, float(above[place]) + half)
     fresh = known.telling(place)
     of_limit = tuple(
-        _exponentials(*interval([reading.excess[number] for reading in fresh]))
+        exponentials(*interval([reading.excess[number] for reading in fresh]))
         if len(fresh) >= FRESH
-        else _exponentials(float(m := one.middle[place]), m - SURE * one.errors[place], m + SURE * one.errors[place])
+        else exponentials(float(m := one.middle[place]), m - SURE * one.errors[place], m + SURE * one.errors[place])
         for number, one in enumerate(known.excess)
     )
     processes = sum(candidate == place for _, _, candidate, _ in known.seen)
@@ -316,7 +317,3 @@ def _fate(known: Known, place: int, best: int, runner_up: int | None) -> Fate:
         return Fate.BEATEN
     is_below = all(one.middle[place] + SURE * one.errors[place] < 0 for one in known.excess)
     return Fate.NOT_TOLD_APART if known.limits(place) is Limits.HELD or is_below else Fate.LIMIT_NOT_TOLD
-
-
-def _exponentials(middle: float, low: float, high: float) -> tuple[float, float, float]:
-    return float(np.exp(middle)), float(np.exp(low)), float(np.exp(min(high, 700.0)))
