@@ -115,12 +115,11 @@ class Undertaking:
         )
         self.case = replace(self.case, configuration=replace(self.case.configuration, stop=rule))
 
-    def recognize(self, run_ids: Iterable[str]) -> bool:
-        """Take those of these runs for begun that are of this case; False where there is none."""
+    def recognize(self, run_ids: Iterable[str]) -> None:
+        """Take those of these runs for begun that are of this case."""
         for match in filter(None, map(re.compile(rf"{self.outcome_id}-(\d+)-(\d+)").fullmatch, run_ids)):
             process, attempt = int(match[1]), int(match[2])
             self._attempts[process] = max(self.attempts(process), attempt + 1)
-        return bool(self._attempts)
 
     @property
     def _all_processes(self) -> int:
