@@ -10,7 +10,6 @@ from enginebench_controller.graph.roofline import Roofline
 from enginebench_controller.records import Layer, ModelVersion, Peak, Profile
 from enginebench_controller.stats.layers import mean_ns, ratio, total_ns
 
-
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "MatMul"})
 """Operators, as matching's families have them, whose work quantizing is about."""
 _LAYERS_NAMED = 50

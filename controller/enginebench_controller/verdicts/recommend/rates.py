@@ -15,7 +15,14 @@ from math import exp, inf, sqrt
 import numpy as np
 
 from enginebench_controller.plan.plan import StepPurpose
-from enginebench_controller.verdicts.recommend.candidates import FRESH, RateTerms, Step, StepTaken, exponentials, interval
+from enginebench_controller.verdicts.recommend.candidates import (
+    FRESH,
+    RateTerms,
+    Step,
+    StepTaken,
+    exponentials,
+    interval,
+)
 
 CLOSE = 1.05
 """Two rates that lie within this factor are not told apart further."""
