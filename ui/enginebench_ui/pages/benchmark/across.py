@@ -3,7 +3,7 @@
 import streamlit as st
 
 from enginebench_controller.verdicts.across import work_of
-from enginebench_ui.pages.benchmark import stored as kept
+from enginebench_ui.pages.benchmark import stored
 from enginebench_ui.pages.benchmark.shapes.across import (
     across_rows,
     headline,
@@ -32,7 +32,7 @@ def show_across(benchmark: WholeBenchmark) -> str:
         measured = sorted({one.target for one in benchmark.measurements})
         labels = {one.name: one.labels for one in reading.targets()[0]}
         keys = labels_of([labels.get(name, {}) for name in measured])
-        found = kept.across(benchmark.id, _KIND)
+        found = stored.across(benchmark.id, _KIND)
     odd = {one.target: one.ratio for one in found.odd}
     with st.container(border=True, key="verdict", gap="small"):
         st.markdown(f":material/dns: **{inert(headline(found))}**")
@@ -55,7 +55,7 @@ def show_across(benchmark: WholeBenchmark) -> str:
     same = [one for one in benchmark.measurements if work_of(one) == drawn]
     apart = tuple(dict.fromkeys([*odd, *(one.target for one in found.odd_once if one.work == drawn)]))
     with reading.banner_on_error():
-        figure = spread_figure(same, kept.groups(benchmark.id, label), apart, reading.engine_looks())
+        figure = spread_figure(same, stored.groups(benchmark.id, label), apart, reading.engine_looks())
         chart(figure, "across", name=f"{benchmark.id}-targets", alt=headline(found))
-        table(across_rows(kept.across(benchmark.id, label)), "across", columns=COLUMNS)
+        table(across_rows(stored.across(benchmark.id, label)), "across", columns=COLUMNS)
     return _ALL

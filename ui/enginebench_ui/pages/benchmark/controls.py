@@ -8,7 +8,7 @@ import streamlit as st
 from enginebench_controller.errors import InputError
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.verdicts.answers import contested
-from enginebench_ui.pages.benchmark import stored as kept
+from enginebench_ui.pages.benchmark import stored
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, CellRemark, Lens, Statistic
 from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line, LineLook, looks
 from enginebench_ui.pages.benchmark.shapes.matrix import CSS, JS, matrix_html
@@ -66,7 +66,7 @@ class ChosenLines:
         shown = [one for line in self.lines for one in line.cells.values()]
         by_mean = self.statistic is Statistic.MEAN and with_mean_intervals
         problems = {**self.benchmark.problems, **(self.other.problems if self.other else {})}
-        return Lens(self.statistic, kept.mean_intervals(shown) if by_mean else {}, problems)
+        return Lens(self.statistic, stored.mean_intervals(shown) if by_mean else {}, problems)
 
 
 def choose_lines(benchmark: WholeBenchmark) -> ChosenLines:
@@ -117,7 +117,7 @@ def choose_cell(benchmark: WholeBenchmark) -> None:
         )
         show_steps("cell", cells, chosen, _choose)
     looks = reading.engine_looks().of_series((line.key, line.first.engine.name) for line in lines)
-    lens = Lens(problems=benchmark.problems, open=contested(kept.answers(benchmark)))
+    lens = Lens(problems=benchmark.problems, open=contested(stored.answers(benchmark)))
     drawn = matrix_html(lines, quantity, lens, looks, chosen)
     matrix = st.components.v2.component("enginebench_matrix", html='<div class="matrix"></div>', css=CSS, js=JS)
     matrix(data=drawn, key=_MATRIX, on_cell_change=_cell_pressed)
@@ -162,7 +162,7 @@ def _choose_size(label: str, name: str, sizes: Sequence[int], default: int) -> i
 
 
 def _choose_other(benchmark: WholeBenchmark) -> WholeBenchmark | None:
-    options = {NOTHING: "No other benchmark"} | benchmark_options(kept.relatives(benchmark.id).comparable)
+    options = {NOTHING: "No other benchmark"} | benchmark_options(stored.relatives(benchmark.id).comparable)
     asked = st.query_params.get("with", NOTHING)
     other = None if asked in (NOTHING, benchmark.id) else _other(asked)
     if other:
@@ -173,7 +173,7 @@ def _choose_other(benchmark: WholeBenchmark) -> WholeBenchmark | None:
 
 def _other(benchmark_id: str) -> WholeBenchmark | None:
     try:
-        return kept.whole(benchmark_id)
+        return stored.whole(benchmark_id)
     except InputError as error:
         st.warning(inert(str(error)))
         return None

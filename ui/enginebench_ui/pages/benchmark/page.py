@@ -22,7 +22,7 @@ from enginebench_controller.verdicts.gate.words import (
     verdict_words,
 )
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS, NEW_BENCHMARK
-from enginebench_ui.pages.benchmark import stored as kept
+from enginebench_ui.pages.benchmark import stored
 from enginebench_ui.pages.benchmark.across import show_across
 from enginebench_ui.pages.benchmark.controls import choose_cell, choose_lines
 from enginebench_ui.pages.benchmark.shapes.measurements import FailureView, throughput_figure, timed
@@ -44,7 +44,7 @@ def show_actions(benchmark: WholeBenchmark) -> None:
     """Show the buttons."""
     with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", width="content"):
         if benchmark.is_comparable:
-            share_button(lambda: kept.report(benchmark.id), benchmark.id)
+            share_button(lambda: stored.report(benchmark.id), benchmark.id)
         help_text = "Measure the same again, as a new benchmark. It begins at once."
         if st.button("Re-run", icon=":material/replay:", help=help_text):
             _rerun(benchmark.bundle.benchmark)
@@ -93,7 +93,7 @@ def _show_export(benchmark: WholeBenchmark) -> None:
             return
         st.download_button(
             "Everything (JSON)",
-            lambda: export_benchmarks(kept.store(), [identity]),
+            lambda: export_benchmarks(stored.store(), [identity]),
             f"enginebench-{identity}.json",
             "application/json",
             on_click="ignore",
@@ -159,7 +159,7 @@ def show_failures(benchmark: WholeBenchmark) -> None:
 
 def _show_links(benchmark: WholeBenchmark) -> None:
     before = benchmark.bundle.benchmark.rerun_of
-    reruns = kept.relatives(benchmark.id).reruns
+    reruns = stored.relatives(benchmark.id).reruns
     is_step = bool(search_of(benchmark.bundle.benchmark))
     if not before and not reruns and not is_step and not reading.two_sides(benchmark.id):
         return
@@ -289,7 +289,7 @@ def show() -> None:
         st.info("No benchmark is chosen; take one from the list.")
         return
     with reading.banner_on_error():
-        benchmark = kept.whole(benchmark_id)
+        benchmark = stored.whole(benchmark_id)
         show_heading(benchmark)
         follow_own_jobs(benchmark.id)
     if not benchmark.measurements:
@@ -305,9 +305,9 @@ def show() -> None:
                 show_failures(benchmark)
                 show_all(benchmark)
                 return
-            benchmark = kept.whole(benchmark_id, target)
+            benchmark = stored.whole(benchmark_id, target)
         if gated is None:
-            show_answers(kept.answers(benchmark))
+            show_answers(stored.answers(benchmark))
     show_doubts(benchmark)
     st.fragment(show_views)(benchmark)
     st.fragment(show_overview)(benchmark)

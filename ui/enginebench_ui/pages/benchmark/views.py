@@ -11,7 +11,7 @@ from enginebench_controller.store.samples import LatencyCurve
 from enginebench_controller.verdicts.alerts import history_words
 from enginebench_controller.verdicts.pairing import Compared, compare_cells, planned_processes
 from enginebench_ui.pages import NEW_BENCHMARK
-from enginebench_ui.pages.benchmark import stored as kept
+from enginebench_ui.pages.benchmark import stored
 from enginebench_ui.pages.benchmark.controls import ChosenLines, choose_batch, choose_cores, show_remarks
 from enginebench_ui.pages.benchmark.shapes.cell import (
     CellCard,
@@ -95,10 +95,10 @@ def _compare(choice: ChosenLines, cell: GridCell) -> dict[str, Compared]:
     if first is None or first.latency is None or not others:
         return {}
     paired = [one.id for one in (first, *others) if one.interleaving_group is not None]
-    bundles = [kept.whole(id_).bundle for id_ in {one.benchmark_id for one in (first, *others)}]
+    bundles = [stored.whole(id_).bundle for id_ in {one.benchmark_id for one in (first, *others)}]
     planned = planned_processes(one.benchmark for one in bundles)
     snapshots = {one.benchmark.id: one.snapshots for one in bundles}
-    compared = compare_cells(first, others, kept.blocks(paired), reading.models(), planned, snapshots)
+    compared = compare_cells(first, others, stored.blocks(paired), reading.models(), planned, snapshots)
     return {one.second.id: one for one in compared}
 
 
@@ -155,7 +155,7 @@ def _curves(choice: ChosenLines, cell: GridCell) -> dict[str, LatencyCurve]:
     with reading.banner_on_error():
         for benchmark in filter(None, (choice.benchmark, choice.other)):
             own = {line.key: line.cells[cell].id for line in _of(choice, benchmark.id) if cell in line.cells}
-            curves = kept.curves(list(own.values()), benchmark)
+            curves = stored.curves(list(own.values()), benchmark)
             found |= {key: curves[identity] for key, identity in own.items() if identity in curves}
     return {line.key: found[line.key] for line in choice.lines if line.key in found}
 
@@ -283,7 +283,7 @@ def show_trend(choice: ChosenLines, bar: DeltaGenerator) -> None:
         st.info(f"{inert(cell_text(cell))} was not measured with {inert(choice.base.label)}.")
         return
     with reading.banner_on_error():
-        shown = tracks(kept.trend(measurement.id), {line.first.engine.name for line in choice.lines})
+        shown = tracks(stored.trend(measurement.id), {line.first.engine.name for line in choice.lines})
     lens = TrendLens(figure, choice.statistic, cell[0], choice.benchmark.id)
     _show_tracks(shown, lens)
     _show_alerts(measurement, [line.first.engine.name for line in choice.lines])
@@ -291,9 +291,9 @@ def show_trend(choice: ChosenLines, bar: DeltaGenerator) -> None:
 
 def _show_alerts(measurement: Measurement, engines: Sequence[str]) -> None:
     """Where the histories drawn above changed; nothing that no gate confirmed is called a regression."""
-    found: kept.Findings = ()
+    found: stored.Findings = ()
     with reading.banner_on_error():
-        every = kept.trend_alerts(measurement.id)
+        every = stored.trend_alerts(measurement.id)
         found = tuple(one for one in every if one[0].history.engine in engines and is_shown(one[0], measurement))
     if not found:
         return

@@ -11,7 +11,6 @@ from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.verdicts.layers.advisor import INT8_UNUSED
 from enginebench_ui.pages import NEW_BENCHMARK, NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.pages.compare import address, setup, stored
-from enginebench_ui.pages.compare import stored as compare_reading
 from enginebench_ui.pages.compare.by_layer import show_layers, show_precisions, show_types
 from enginebench_ui.pages.compare.shapes.inference import (
     Bars,
@@ -232,7 +231,7 @@ def show() -> None:
     """Draw the page."""
     st.title("Compare", anchor=False)
     with reading.banner_on_error():
-        contenders = compare_reading.contenders()
+        contenders = stored.contenders()
         if not contenders:
             nothing_yet(
                 "Nothing was measured yet, so there is nothing to compare. Measure a model on two engines:",
@@ -242,7 +241,7 @@ def show() -> None:
             )
             return
         a, b = (address.value(address.PROJECTS[letter]) for letter in "AB")
-        choice = choose(contenders, compare_reading.families(), a, b)
+        choice = choose(contenders, stored.families(), a, b)
         _show_setup(contenders, choice)
 
 

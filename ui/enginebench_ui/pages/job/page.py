@@ -11,7 +11,6 @@ from enginebench_controller.jobs.record import Job, JobState, MadeKind
 from enginebench_controller.plan.plan import make_plan
 from enginebench_ui.pages import BENCHMARK, JOB, JOBS, OF_SEARCH, PROFILE, PROFILES, PROJECTS
 from enginebench_ui.shared import reading
-from enginebench_ui.shared import reading as kept
 from enginebench_ui.shared.following import compare_link
 from enginebench_ui.shared.jobs import JobView, job_view, made_kinds
 from enginebench_ui.shared.showing import RATE, table
@@ -59,7 +58,7 @@ def _show_now(identity: str, *, was_active: bool) -> None:
         st.rerun()
     with reading.banner_on_error():
         others = jobs(default_home()) if found.state is JobState.QUEUED else ()
-        view = job_view(found, time.time_ns(), kept.headlines(found.benchmarks), others)
+        view = job_view(found, time.time_ns(), reading.headlines(found.benchmarks), others)
     _show_state(view)
     with st.container(horizontal=True, gap="medium"):
         _show_made(found, view)
@@ -129,7 +128,7 @@ def _show_made(found: Job, view: JobView) -> None:
 
 
 def _show_search(identity: str, view: JobView) -> None:
-    search = kept.search_or_none(identity)
+    search = reading.search_or_none(identity)
     if search is not None:
         label = "The search" if view.is_active else "**Show the answer**" if search.answer else "The best so far"
         icon = ":material/conversion_path:"

@@ -15,7 +15,6 @@ from enginebench_controller.records import Benchmark, Load
 from enginebench_ui.pages import JOB
 from enginebench_ui.pages.new_benchmark.shapes import cell_grid, legend, tally
 from enginebench_ui.shared import reading
-from enginebench_ui.shared import reading as kept
 from enginebench_ui.shared.choosing import choose_one, choose_view
 from enginebench_ui.shared.order_fields import (
     HINTS,
@@ -211,10 +210,10 @@ def choose_other() -> str | None:
 
 def _offered() -> list[Benchmark]:
     """The newest, and the one that the address names; says where there is none such."""
-    found = list(kept.newest_benchmarks(_MOST))
+    found = list(reading.newest_benchmarks(_MOST))
     asked = st.query_params.get("with", _NOTHING)
     if asked not in (_NOTHING, *(one.id for one in found)):
-        if one := kept.benchmark_or_none(asked):
+        if one := reading.benchmark_or_none(asked):
             found.append(one)
             st.query_params["with"] = one.id  # where the start of it was asked for
         else:
@@ -327,7 +326,7 @@ def show_cells(preview: Preview) -> None:
     cases = preview.expansion.cases
     family = families(reading.versions())
     wanted = {case.model.digest for case in cases}
-    measured = kept.measured_cells(digest for digest in {*family, *wanted} if family.get(digest, digest) in wanted)
+    measured = reading.measured_cells(digest for digest in {*family, *wanted} if family.get(digest, digest) in wanted)
     new, again = tally(cases, measured, family)
     with st.container(horizontal=True):
         st.metric("Configurations", len(cases), border=True, width="stretch", help=_which(cases))
