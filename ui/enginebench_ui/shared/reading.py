@@ -8,15 +8,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError, InputError, ModelError
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.graph.analysis import CountedModel, counted_model
-from enginebench_controller.home import Home, default_home, home_to_read
+from enginebench_controller.home import default_home, home_to_read
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import (
     NOISE_AGE_NS,
@@ -49,17 +50,41 @@ READ_TIMEOUT_S = 10.0
 _NOISE_HOLDS_NS = 600 * 10**9
 
 
-def kept(most: int, spinner: str | bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Keep so many answers, as they are; arguments that begin with an underscore do not tell answers apart.
+def kept(most: int, spinner: str | bool = False) -> Callable[[Callable[Concatenate[Store, P], R]], Callable[P, R]]:
+    """Keep so many answers, as they are, until the store changes; the function is given the store."""
+    return _keeping(most, spinner, place)
 
-    The `generation` among the arguments is there for that only: an equal one, an equal answer.
-    """
-    keeping: Callable[[Callable[P, R]], Callable[P, R]] = st.cache_resource(show_spinner=spinner, max_entries=most)
+
+def kept_for_good(
+    most: int, spinner: str | bool = False
+) -> Callable[[Callable[Concatenate[Store, P], R]], Callable[P, R]]:
+    """Keep so many of what the store never changes; arguments that begin with an underscore do not tell them apart."""
+    return _keeping(most, spinner, lambda: place()[:1])
+
+
+def _keeping(
+    most: int, spinner: str | bool, where: Callable[[], tuple[str, ...]]
+) -> Callable[[Callable[Concatenate[Store, P], R]], Callable[P, R]]:
+    def keeping(read: Callable[Concatenate[Store, P], R]) -> Callable[P, R]:
+        # Streamlit goes by name, source and parameters: `wraps` shows it those of `read`, whose `store` is `there`.
+        @wraps(read)
+        def remembered(there: tuple[str, ...], *arguments: P.args, **named: P.kwargs) -> R:
+            return read(store_at(there[0]), *arguments, **named)
+
+        keeper = st.cache_resource(show_spinner=spinner, max_entries=most)
+        cached: Callable[Concatenate[tuple[str, ...], P], R] = keeper(remembered)
+
+        @wraps(read)
+        def answered(*arguments: P.args, **named: P.kwargs) -> R:
+            return cached(where(), *arguments, **named)
+
+        return answered
+
     return keeping
 
 
 def place() -> tuple[str, str]:
-    """Return where the store is, and its generation: the first arguments of what is kept."""
+    """Return where the store is, and its generation: an equal one, an equal answer."""
     read = home_to_read().store
     return str(read.path), read.generation()
 
@@ -83,169 +108,129 @@ def banner_on_error() -> Iterator[None]:
         st.stop()
 
 
-def targets() -> tuple[tuple[Target, ...], tuple[TargetSnapshot, ...]]:
-    """Return the targets and what each said last."""
-    return _targets(*place())
-
-
-def models() -> tuple[ModelVersion, ...]:
-    """Return the model versions, oldest first."""
-    return _models(*place())
-
-
-def projects() -> tuple[Project, ...]:
-    """Return each model version × engine × target with the best measured there, by model, then the fastest first."""
-    return _projects(*place())
-
-
-def versions() -> dict[str, KnownVersion]:
-    """Return every model version, of the library and of results, by digest."""
-    home = default_home()
-    return _versions(*place(), str(home.path), home.library.generation())
-
-
-def bundle(benchmark_id: str) -> BenchmarkBundle:
-    """Return one benchmark, without samples. Raises `InputError` when there is none."""
-    return _bundle(*place(), benchmark_id)
-
-
-def answers(benchmark_id: str) -> tuple[Answer, ...]:
-    """Return which is fastest of each group of a benchmark that people compare, in a sentence; none of many targets."""
-    return _answers(*place(), benchmark_id)
-
-
-def two_sides(benchmark_id: str) -> dict[str, str]:
-    """Return what opens the comparison of the two projects that a benchmark measured; nothing where they are not two.
-
-    Nothing either of a benchmark that is gone.
-    """
-    return _two_sides(*place(), benchmark_id)
-
-
-def gated(benchmark_id: str) -> GateResult | None:
-    """Return what a gate found; None for a benchmark that is no gate, or has nothing measured of one side."""
-    return _gated(*place(), benchmark_id)
-
-
-def searches(kind: SearchKind) -> tuple[Search, ...]:
-    """Return the searches of a kind, newest first."""
-    return tuple(one for one in _searches(*place()) if one.kind is kind)
-
-
-def search_or_none(search_id: str) -> Search | None:
-    """Return the search of this id; None where there is none, as of a step that came without its search."""
-    return next((one for one in _searches(*place()) if one.id == search_id), None)
-
-
-def steps_of(search_id: str) -> tuple[Benchmark, ...]:
-    """Return the benchmarks that are the steps of a search, in their order."""
-    return _steps_of(*place(), search_id)
-
-
-def engine_looks() -> EngineLooks:
-    """Return what colour and marker each engine has on every page."""
-    return _engine_looks(*place())
-
-
-def noise() -> Mapping[str, Noise]:
-    """Return how noisy each target was that has measured during the last day, by name."""
-    return _noise(*place(), time.time_ns() // _NOISE_HOLDS_NS)  # it passes although nothing is stored
-
-
-def peaks() -> tuple[Peak, ...]:
-    """Return what the last calibration of each engine, version, device and number of cores found, on all targets."""
-    return _peaks(*place())
+def library() -> ModelLibrary:
+    """Return the model versions of this machine."""
+    return default_home().library
 
 
 @kept(64)
-def _targets(path: str, generation: str) -> tuple[tuple[Target, ...], tuple[TargetSnapshot, ...]]:
-    store = store_at(path)
+def targets(store: Store) -> tuple[tuple[Target, ...], tuple[TargetSnapshot, ...]]:
+    """Return the targets and what each said last."""
     return store.targets(), store.snapshots()
 
 
 @kept(64)
-def _models(path: str, generation: str) -> tuple[ModelVersion, ...]:
-    return store_at(path).models()
+def models(store: Store) -> tuple[ModelVersion, ...]:
+    """Return the model versions, oldest first."""
+    return store.models()
 
 
 @kept(64)
-def _projects(path: str, generation: str) -> tuple[Project, ...]:
-    return store_at(path).projects()
+def projects(store: Store) -> tuple[Project, ...]:
+    """Return each model version × engine × target with the best measured there, by model, then the fastest first."""
+    return store.projects()
+
+
+def versions() -> dict[str, KnownVersion]:
+    """Return every model version, of the library and of results, by digest."""
+    return _versions(library().generation())
 
 
 @kept(64)
-def _versions(path: str, generation: str, home: str, library_generation: str) -> dict[str, KnownVersion]:
-    library = Home(Path(home)).library
-    kept = library.versions()
-    return merged(store_at(path).models(), kept, {one.digest: library.weights(one) for one in kept})
+def _versions(store: Store, library_generation: str) -> dict[str, KnownVersion]:
+    held = library()
+    here = held.versions()
+    return merged(store.models(), here, {one.digest: held.weights(one) for one in here})
 
 
 @kept(8)
-def _bundle(path: str, generation: str, benchmark_id: str) -> BenchmarkBundle:
-    return store_at(path).bundle(benchmark_id, with_samples=False)
+def bundle(store: Store, benchmark_id: str) -> BenchmarkBundle:
+    """Return one benchmark, without samples. Raises `InputError` when there is none."""
+    return store.bundle(benchmark_id, with_samples=False)
 
 
 @kept(8)
-def _answers(path: str, generation: str, benchmark_id: str) -> tuple[Answer, ...]:
-    found, own = _bundle(path, generation, benchmark_id), store_at(path)
+def answers(store: Store, benchmark_id: str) -> tuple[Answer, ...]:
+    """Return which is fastest of each group of a benchmark that people compare, in a sentence; none of many targets."""
+    found = bundle(benchmark_id)
     if are_many(found.measurements):  # a group each
         return ()
-    return answers_of(own, found.benchmark, found.measurements, own.models())
+    return answers_of(store, found.benchmark, found.measurements, store.models())
 
 
 @kept(64)
-def _two_sides(path: str, generation: str, benchmark_id: str) -> dict[str, str]:
+def two_sides(store: Store, benchmark_id: str) -> dict[str, str]:
+    """Return what opens the comparison of the two projects that a benchmark measured; nothing where they are not two.
+
+    Nothing either of a benchmark that is gone.
+    """
     try:
-        measured = _bundle(path, generation, benchmark_id).measurements
+        measured = bundle(benchmark_id).measurements
     except InputError:
         return {}
-    return two_sides_of(measured, _models(path, generation))
+    return two_sides_of(measured, models())
 
 
 @kept(8)
-def _gated(path: str, generation: str, benchmark_id: str) -> GateResult | None:
-    benchmark = _bundle(path, generation, benchmark_id).benchmark
+def gated(store: Store, benchmark_id: str) -> GateResult | None:
+    """Return what a gate found; None for a benchmark that is no gate, or has nothing measured of one side."""
+    benchmark = bundle(benchmark_id).benchmark
     return gate_of(home_to_read(), benchmark) if benchmark.plan.get("gate") else None
 
 
+def searches(kind: SearchKind) -> tuple[Search, ...]:
+    """Return the searches of a kind, newest first."""
+    return tuple(one for one in _searches() if one.kind is kind)
+
+
+def search_or_none(search_id: str) -> Search | None:
+    """Return the search of this id; None where there is none, as of a step that came without its search."""
+    return next((one for one in _searches() if one.id == search_id), None)
+
+
 @kept(4)
-def _searches(path: str, generation: str) -> tuple[Search, ...]:
-    return store_at(path).searches()
+def _searches(store: Store) -> tuple[Search, ...]:
+    return store.searches()
 
 
 @kept(8)
-def _steps_of(path: str, generation: str, search_id: str) -> tuple[Benchmark, ...]:
-    return store_at(path).steps_of(search_id)
+def steps_of(store: Store, search_id: str) -> tuple[Benchmark, ...]:
+    """Return the benchmarks that are the steps of a search, in their order."""
+    return store.steps_of(search_id)
 
 
 @kept(4)
-def _engine_looks(path: str, generation: str) -> EngineLooks:
-    return EngineLooks(store_at(path).engine_names())
+def engine_looks(store: Store) -> EngineLooks:
+    """Return what colour and marker each engine has on every page."""
+    return EngineLooks(store.engine_names())
+
+
+def noise() -> Mapping[str, Noise]:
+    """Return how noisy each target was that has measured during the last day, by name."""
+    return _noise(time.time_ns() // _NOISE_HOLDS_NS)  # it passes although nothing is stored
 
 
 @kept(64)
-def _noise(path: str, generation: str, moment: int) -> Mapping[str, Noise]:
-    return store_at(path).noise(time.time_ns() - NOISE_AGE_NS)
+def _noise(store: Store, moment: int) -> Mapping[str, Noise]:
+    return store.noise(time.time_ns() - NOISE_AGE_NS)
 
 
 @kept(64)
-def _peaks(path: str, generation: str) -> tuple[Peak, ...]:
-    return store_at(path).peaks()
+def peaks(store: Store) -> tuple[Peak, ...]:
+    """Return what the last calibration of each engine, version, device and number of cores found, on all targets."""
+    return store.peaks()
 
 
-def listed(search: str, size: int, page: int) -> BenchmarkPage:
+@kept(8)
+def listed(store: Store, search: str, size: int, page: int) -> BenchmarkPage:
     """Return a page of the list, newest first."""
-    return _listed(*place(), search, size, page)
+    return store.benchmark_page(search, size, page)
 
 
-@kept(8)
-def _listed(path: str, generation: str, search: str, size: int, page: int) -> BenchmarkPage:
-    return store_at(path).benchmark_page(search, size, page)
-
-
-def profile_entries() -> tuple[ProfileEntry, ...]:
+@kept(4)
+def profile_entries(store: Store) -> tuple[ProfileEntry, ...]:
     """Return all profiles as they stand in lists, newest first."""
-    return _profile_entries(*place())
+    return store.profile_entries()
 
 
 def theory(model: ModelVersion, batch: int | None) -> CountedModel:
@@ -253,80 +238,60 @@ def theory(model: ModelVersion, batch: int | None) -> CountedModel:
 
     Raises `ModelError` where the format shows no nodes, or the file cannot be counted.
     """
-    path, _ = place()
-    return _theory(path, str(default_home().library.main_path(model)), model.digest, model.format, batch)
+    return _theory(str(library().main_path(model)), model.digest, model.format, batch)
 
 
-def known_models() -> tuple[ModelVersion, ...]:
-    """Return the model versions of the library, and those that the store knows although their files are gone."""
-    held = library()
-    return _known_models(*place(), held.generation())
-
-
-def library() -> ModelLibrary:
-    """Return the model versions of this machine."""
-    return default_home().library
-
-
-@kept(4)
-def _profile_entries(path: str, generation: str) -> tuple[ProfileEntry, ...]:
-    return store_at(path).profile_entries()
-
-
-@kept(4)
-def _known_models(path: str, generation: str, library_generation: str) -> tuple[ModelVersion, ...]:
-    held = {one.digest: one for one in library().versions()}
-    return (*held.values(), *(one for one in store_at(path).models() if one.digest not in held))
-
-
-@kept(8, "Counting the operations of the model …")
-def _theory(path: str, file: str, digest: str, kind: str, batch: int | None) -> CountedModel:
-    kept = store_at(path).stored_work(digest, batch)
-    if kept is not None:
-        return CountedModel(kept.batch, kept.nodes, kept.work)
+@kept_for_good(8, "Counting the operations of the model …")
+def _theory(store: Store, file: str, digest: str, kind: str, batch: int | None) -> CountedModel:
+    known = store.stored_work(digest, batch)
+    if known is not None:
+        return CountedModel(known.batch, known.nodes, known.work)
     if kind != WITH_NODES:
         raise ModelError(f"the format {kind} shows no nodes to count, layer by layer")
     return counted_model(Path(file), batch)
 
 
+def known_models() -> tuple[ModelVersion, ...]:
+    """Return the model versions of the library, and those that the store knows although their files are gone."""
+    return _known_models(library().generation())
+
+
+@kept(4)
+def _known_models(store: Store, library_generation: str) -> tuple[ModelVersion, ...]:
+    held = {one.digest: one for one in library().versions()}
+    return (*held.values(), *(one for one in store.models() if one.digest not in held))
+
+
 def measured_cells(model_digests: Iterable[str]) -> tuple[MeasuredCell, ...]:
     """Return the newest numbers of every configuration in which these versions were measured."""
-    return _measured_cells(*place(), tuple(sorted(model_digests)))
+    return _measured_cells(tuple(sorted(model_digests)))
+
+
+@kept(16)
+def _measured_cells(store: Store, model_digests: tuple[str, ...]) -> tuple[MeasuredCell, ...]:
+    return store.measured_cells(model_digests)
 
 
 def headlines(benchmark_ids: Iterable[str]) -> dict[str, Headline]:
     """Return what the measurements of benchmarks came to, by measurement id."""
-    return {key: one for each in benchmark_ids for key, one in _headlines(*place(), each).items()}
+    return {key: one for each in benchmark_ids for key, one in _headlines(each).items()}
 
 
-def newest_benchmarks(most: int) -> tuple[Benchmark, ...]:
+@kept(16)
+def _headlines(store: Store, benchmark_id: str) -> Mapping[str, Headline]:
+    return store.headlines(benchmark_id)
+
+
+@kept(16)
+def newest_benchmarks(store: Store, most: int) -> tuple[Benchmark, ...]:
     """Return the newest benchmarks, the newest first."""
-    return _newest_benchmarks(*place(), most)
+    return tuple(one.entry.benchmark for one in store.benchmark_page("", most).listed)
 
 
-def benchmark_or_none(named: str) -> Benchmark | None:
+@kept(16)
+def benchmark_or_none(store: Store, named: str) -> Benchmark | None:
     """Return the benchmark that an address names; None where there is none."""
-    return _benchmark_or_none(*place(), named)
-
-
-@kept(16)
-def _measured_cells(path: str, generation: str, model_digests: tuple[str, ...]) -> tuple[MeasuredCell, ...]:
-    return store_at(path).measured_cells(model_digests)
-
-
-@kept(16)
-def _headlines(path: str, generation: str, benchmark_id: str) -> Mapping[str, Headline]:
-    return store_at(path).headlines(benchmark_id)
-
-
-@kept(16)
-def _newest_benchmarks(path: str, generation: str, most: int) -> tuple[Benchmark, ...]:
-    return tuple(one.entry.benchmark for one in store_at(path).benchmark_page("", most).listed)
-
-
-@kept(16)
-def _benchmark_or_none(path: str, generation: str, named: str) -> Benchmark | None:
     try:
-        return store_at(path).benchmark(named)
+        return store.benchmark(named)
     except InputError:
         return None

@@ -36,55 +36,82 @@ R = TypeVar("R")
 Findings = tuple[tuple[HistoryAlerts, tuple[Confirmation | None, ...]], ...]
 
 
-def whole(benchmark_id: str, target: str = "") -> WholeBenchmark:
+@kept(8)
+def whole(store: Store, benchmark_id: str, target: str = "") -> WholeBenchmark:
     """Return one benchmark, without samples, or what a target has of it. Raises `InputError` when there is none."""
-    return _whole(*place(), benchmark_id, target)
+    return shape(bundle(benchmark_id), store.models(), target)
 
 
-def across(benchmark_id: str, label: str) -> AcrossTargets:
+@kept(8)
+def across(store: Store, benchmark_id: str, label: str) -> AcrossTargets:
     """Return a benchmark of many targets by the values of a label, or by kind of machine where that is empty."""
-    return _across(*place(), benchmark_id, label)
+    found = bundle(benchmark_id)
+    return across_targets(found.measurements, found.snapshots, store.models(), groups(benchmark_id, label))
 
 
-def groups(benchmark_id: str, label: str) -> Mapping[str, str]:
+@kept(8)
+def groups(store: Store, benchmark_id: str, label: str) -> Mapping[str, str]:
     """Return what a benchmark's targets are put together by, by target: a label, or the kind of machine without one."""
-    return _groups(*place(), benchmark_id, label)
+    if label:
+        return {one.name: one.labels.get(label, "") for one in store.targets()}
+    return {one.target: kind_of(one.host) for one in bundle(benchmark_id).snapshots}
 
 
 def answers(benchmark: WholeBenchmark) -> tuple[Answer, ...]:
     """Return which is fastest of each group that people compare; none of many targets, unless one is looked at."""
-    return _answers(*place(), benchmark.id, benchmark.target) if benchmark.target else reading_answers(benchmark.id)
+    return _answers(benchmark.id, benchmark.target) if benchmark.target else reading_answers(benchmark.id)
 
 
-def relatives(benchmark_id: str) -> Relatives:
+@kept(8)
+def _answers(store: Store, benchmark_id: str, target: str) -> tuple[Answer, ...]:
+    found = whole(benchmark_id, target).bundle
+    return answers_of(store, found.benchmark, found.measurements, store.models())
+
+
+@kept(8)
+def relatives(store: Store, benchmark_id: str) -> Relatives:
     """Return a benchmark's re-runs, and others that it can be compared with."""
-    return _relatives(*place(), benchmark_id)
+    return store.relatives(benchmark_id)
 
 
-def trend(measurement_id: str) -> tuple[TrendPoint, ...]:
+@kept(8)
+def trend(store: Store, measurement_id: str) -> tuple[TrendPoint, ...]:
     """Return a measurement and its like in all benchmarks, oldest first."""
-    return _trend(*place(), measurement_id)
+    return store.trend(measurement_id)
 
 
-def trend_alerts(measurement_id: str) -> Findings:
+@kept(8)
+def trend_alerts(store: Store, measurement_id: str) -> Findings:
     """Return where histories changed of the version that was measured, on its target, with what gates said of that."""
-    return _trend_alerts(*place(), measurement_id)
+    measured = store.measurement(measurement_id)  # a copy for a batch where the page shows its original
+    found = [alerts(one) for one in store.histories(measured.model_digest, measured.target)]
+    return tuple((one, known(home_to_read(), one.alerts)) for one in found)
 
 
 def curves(wanted: Sequence[str], benchmark: WholeBenchmark) -> Mapping[str, LatencyCurve]:
     """Return the reduced latencies of measurements, by id; those without samples are left out."""
-    kept = _curves(*place())
+    there = _curves()
     ahead = [one.id for one in benchmark.measurements] if benchmark.samples <= READ_AHEAD_SAMPLES else []
     excluded = {one.id: one.excluded_blocks for one in benchmark.measurements}
-    _complete(kept, wanted, ahead, lambda store, ids: store.latency_curves(ids, excluded))
-    return {one: found for one in wanted if (found := kept[one]) is not None}
+    _complete(there, wanted, ahead, lambda store, ids: store.latency_curves(ids, excluded))
+    return {one: found for one in wanted if (found := there[one]) is not None}
+
+
+@kept(8)
+def _curves(store: Store) -> dict[str, LatencyCurve | None]:
+    return {}
 
 
 def blocks(wanted: Sequence[str]) -> Mapping[str, tuple[BlockLatency, ...]]:
     """Return what the latencies of each block add up to, by measurement id; those without samples are left out."""
-    kept = _blocks(*place())
-    _complete(kept, wanted, (), lambda store, ids: store.block_latencies(ids))
-    return {one: found for one in wanted if (found := kept[one]) is not None}
+    there = _blocks()
+    _complete(there, wanted, (), lambda store, ids: store.block_latencies(ids))
+    return {one: found for one in wanted if (found := there[one]) is not None}
+
+
+@kept(8)
+def _blocks(store: Store) -> dict[str, tuple[BlockLatency, ...] | None]:
+    return {}
 
 
 def mean_intervals(measurements: Iterable[Measurement]) -> dict[str, Interval | None]:
@@ -109,68 +136,17 @@ def store() -> Store:
 
 
 def _complete(
-    kept: MutableMapping[str, R | None],
+    there: MutableMapping[str, R | None],
     wanted: Sequence[str],
     ahead: Sequence[str],
     read: Callable[[Store, list[str]], Mapping[str, R]],
 ) -> None:
-    """Read what is not there yet; what has no samples is kept as None, so that it is asked for once."""
-    if not (missing := [one for one in wanted if one not in kept]):
+    """Read what is not there yet; what has no samples is there as None, so that it is asked for once."""
+    if not (missing := [one for one in wanted if one not in there]):
         return
-    if len(kept) > _MOST_KEPT:
-        kept.clear()
+    if len(there) > _MOST_KEPT:
+        there.clear()
         missing = list(wanted)
-    asked = list(dict.fromkeys([*missing, *(one for one in ahead if one not in kept)]))
+    asked = list(dict.fromkeys([*missing, *(one for one in ahead if one not in there)]))
     found = read(store(), asked)
-    kept.update({one: found.get(one) for one in asked})
-
-
-@kept(8)
-def _whole(path: str, generation: str, benchmark_id: str, target: str) -> WholeBenchmark:
-    return shape(bundle(benchmark_id), store_at(path).models(), target)
-
-
-@kept(8)
-def _across(path: str, generation: str, benchmark_id: str, label: str) -> AcrossTargets:
-    found, own = bundle(benchmark_id), store_at(path)
-    return across_targets(found.measurements, found.snapshots, own.models(), groups(benchmark_id, label))
-
-
-@kept(8)
-def _groups(path: str, generation: str, benchmark_id: str, label: str) -> dict[str, str]:
-    if label:
-        return {one.name: one.labels.get(label, "") for one in store_at(path).targets()}
-    return {one.target: kind_of(one.host) for one in bundle(benchmark_id).snapshots}
-
-
-@kept(8)
-def _answers(path: str, generation: str, benchmark_id: str, target: str) -> tuple[Answer, ...]:
-    found, own = whole(benchmark_id, target).bundle, store_at(path)
-    return answers_of(own, found.benchmark, found.measurements, own.models())
-
-
-@kept(8)
-def _relatives(path: str, generation: str, benchmark_id: str) -> Relatives:
-    return store_at(path).relatives(benchmark_id)
-
-
-@kept(8)
-def _trend(path: str, generation: str, measurement_id: str) -> tuple[TrendPoint, ...]:
-    return store_at(path).trend(measurement_id)
-
-
-@kept(8)
-def _trend_alerts(path: str, generation: str, measurement_id: str) -> Findings:
-    measured = store_at(path).measurement(measurement_id)  # a copy for a batch where the page shows its original
-    found = [alerts(one) for one in store_at(path).histories(measured.model_digest, measured.target)]
-    return tuple((one, known(home_to_read(), one.alerts)) for one in found)
-
-
-@kept(8)
-def _curves(path: str, generation: str) -> dict[str, LatencyCurve | None]:
-    return {}
-
-
-@kept(8)
-def _blocks(path: str, generation: str) -> dict[str, tuple[BlockLatency, ...] | None]:
-    return {}
+    there.update({one: found.get(one) for one in asked})

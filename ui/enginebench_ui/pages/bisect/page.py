@@ -13,6 +13,7 @@ from enginebench_controller.plan.bisect import METRICS, BisectOrder
 from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.records import LOCAL_TARGET, Search, SearchKind
 from enginebench_controller.runs.bisecting import gates_so_far, progress_of
+from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate
 from enginebench_controller.verdicts.bisect.decision import BisectFinding
 from enginebench_controller.verdicts.bisect.words import headline, remarks
@@ -21,7 +22,6 @@ from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one
 from enginebench_ui.shared.order_fields import engine_labels, plain_names
 from enginebench_ui.shared.order_form import choose_model, labels_of_models
-from enginebench_ui.shared.reading import kept, place, store_at
 from enginebench_ui.shared.searches import (
     choose_search,
     follow_searches,
@@ -109,7 +109,7 @@ def show_search(search: Search) -> None:
     steps = reading.steps_of(search.id)
     if search.answer is None:
         with reading.banner_on_error():
-            gates, said = read_progress(search)
+            gates, said = read_progress(search.id)
         show_open(search, said)
         order = BisectOrder.model_validate(search.order)
         with st.container(border=True, key="answer"):
@@ -125,14 +125,10 @@ def show_search(search: Search) -> None:
     show_steps(steps, "gate")
 
 
-def read_progress(search: Search) -> tuple[tuple[BisectGate, ...], str]:
+@reading.kept(8)
+def read_progress(store: Store, search_id: str) -> tuple[tuple[BisectGate, ...], str]:
     """Return the gates so far of a bisect without an answer, and how far it has come in a sentence."""
-    return _progress(*place(), search.id)
-
-
-@kept(8)
-def _progress(path: str, generation: str, search_id: str) -> tuple[tuple[BisectGate, ...], str]:
-    home, search = home_to_read(), store_at(path).search(search_id)
+    home, search = home_to_read(), store.search(search_id)
     return gates_so_far(home, search), progress_of(home, search)
 
 

@@ -25,7 +25,7 @@ from enginebench_controller.verdicts.pairing import (
 )
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_ui.pages.compare.shapes.layers import layer_table
-from enginebench_ui.shared.reading import engine_looks, kept, place, store_at
+from enginebench_ui.shared.reading import engine_looks, kept, kept_for_good, peaks
 
 _MOST_LISTS = 64
 _MOST_COMPARISONS = 6
@@ -45,49 +45,56 @@ class ComparedLayers:
         return self.comparison.pairs[0]
 
 
-def contenders() -> tuple[Contender, ...]:
+@kept(_MOST_LISTS)
+def contenders(store: Store) -> tuple[Contender, ...]:
     """Return everything that can be compared."""
-    return _contenders(*place())
+    return store.contenders()
 
 
-def families() -> dict[str, str]:
+@kept(4)
+def families(store: Store) -> dict[str, str]:
     """Return the model version that each one stems from, by digest."""
-    return _families(*place())
+    return families_of(store.models())
 
 
-def experiments(contender: Contender, *, repeats: bool, also: Sequence[str]) -> tuple[Experiment, ...]:
+@kept(_MOST_LISTS)
+def experiments(store: Store, contender: Contender, *, repeats: bool, also: Sequence[str]) -> tuple[Experiment, ...]:
     """Return the experiments of a contender: the newest of each configuration, or all, and those named in any case."""
-    return _experiments(*place(), contender, repeats, tuple(also))
+    return store.experiments(contender, repeats=repeats, also=also)
 
 
-def profile_entries() -> tuple[ProfileEntry, ...]:
+@kept(4)
+def profile_entries(store: Store) -> tuple[ProfileEntry, ...]:
     """Return all profiles as they stand in lists, newest first; copies for other batches count as their originals."""
-    return _profile_entries(*place())
+    originals = {model.digest: model.original_digest for model in store.models()}
+    found = store.profile_entries()
+    return tuple(replace(one, model_digest=originals.get(one.model_digest, one.model_digest)) for one in found)
 
 
-def measured(measurement_id: str) -> Measurement:
+@kept_for_good(_MOST_LISTS)
+def measured(store: Store, measurement_id: str) -> Measurement:
     """Return a measurement. Raises `InputError` when it is gone."""
-    return _measured(place()[0], measurement_id)
+    return store.measurement(measurement_id)
 
 
 def compared(first: Measurement, second: Measurement) -> Compared | None:
     """Return what came of comparing two measurements; None where one has no numbers."""
     if first.latency is None or second.latency is None:
         return None
-    return _compared(place()[0], first.id, second.id, first, second)
+    return _compared(first.id, second.id, first, second)
 
 
 def answers(first: Measurement, second: Measurement) -> tuple[Answer, ...]:
     """Return which of two measurements is faster, in a sentence; nothing where they did other work."""
     found = compared(first, second)
-    return () if found is None else _answers_of_two(place()[0], first.id, second.id, found)
+    return () if found is None else _answers_of_two(first.id, second.id, found)
 
 
 def layers(first_id: str, second_id: str) -> ComparedLayers:
     """Return two profiles compared layer by layer. Raises `InputError` when one is gone or has no layers."""
-    peaks = _peaks(*place())
-    stamp = len(peaks), max((peak.measured_at_unix_ns for peak in peaks), default=0)
-    return _layers(place()[0], first_id, second_id, stamp, peaks)
+    found = peaks()
+    stamp = len(found), max((peak.measured_at_unix_ns for peak in found), default=0)
+    return _layers(first_id, second_id, stamp, found)
 
 
 def report(first: Measurement, second: Measurement) -> str:
@@ -104,44 +111,8 @@ def report_of_layers(profile_ids: Sequence[str], points: Sequence[Measurement], 
     return profile_html(found.comparison, looks=engine_looks(), answers=said, doubts=doubts)
 
 
-@kept(_MOST_LISTS)
-def _contenders(path: str, generation: str) -> tuple[Contender, ...]:
-    return store_at(path).contenders()
-
-
-@kept(4)
-def _families(path: str, generation: str) -> dict[str, str]:
-    return families_of(store_at(path).models())
-
-
-@kept(_MOST_LISTS)
-def _experiments(
-    path: str, generation: str, contender: Contender, repeats: bool, also: tuple[str, ...]
-) -> tuple[Experiment, ...]:
-    return store_at(path).experiments(contender, repeats=repeats, also=also)
-
-
-@kept(4)
-def _profile_entries(path: str, generation: str) -> tuple[ProfileEntry, ...]:
-    store = store_at(path)
-    originals = {model.digest: model.original_digest for model in store.models()}
-    found = store.profile_entries()
-    return tuple(replace(one, model_digest=originals.get(one.model_digest, one.model_digest)) for one in found)
-
-
-@kept(4)
-def _peaks(path: str, generation: str) -> tuple[Peak, ...]:
-    return store_at(path).peaks()
-
-
-@kept(_MOST_LISTS)
-def _measured(path: str, measurement_id: str) -> Measurement:
-    return store_at(path).measurement(measurement_id)
-
-
-@kept(_MOST_LISTS)
-def _compared(path: str, first_id: str, second_id: str, _first: Measurement, _second: Measurement) -> Compared:
-    store = store_at(path)
+@kept_for_good(_MOST_LISTS)
+def _compared(store: Store, first_id: str, second_id: str, _first: Measurement, _second: Measurement) -> Compared:
     planned = planned_processes(map(store.benchmark, {_first.benchmark_id, _second.benchmark_id}))
     snapshots = _snapshots(store, _first, _second)
     pairs = [(_first, _second)]
@@ -149,9 +120,8 @@ def _compared(path: str, first_id: str, second_id: str, _first: Measurement, _se
     return with_unlike_work(found)
 
 
-@kept(_MOST_LISTS)
-def _answers_of_two(path: str, first_id: str, second_id: str, _compared: Compared) -> tuple[Answer, ...]:
-    store = store_at(path)
+@kept_for_good(_MOST_LISTS)
+def _answers_of_two(store: Store, first_id: str, second_id: str, _compared: Compared) -> tuple[Answer, ...]:
     blocks = store.block_latencies([first_id, second_id])
     planned = planned_processes(map(store.benchmark, {one.benchmark_id for one in (_compared.first, _compared.second)}))
     snapshots = _snapshots(store, _compared.first, _compared.second)
@@ -162,11 +132,11 @@ def _snapshots(store: Store, *measurements: Measurement) -> Snapshots:
     return {one: store.benchmark_snapshots(one) for one in {each.benchmark_id for each in measurements}}
 
 
-@kept(_MOST_COMPARISONS)
+@kept_for_good(_MOST_COMPARISONS)
 def _layers(
-    path: str, first_id: str, second_id: str, stamp: tuple[int, int], _peaks: tuple[Peak, ...]
+    store: Store, first_id: str, second_id: str, stamp: tuple[int, int], _peaks: tuple[Peak, ...]
 ) -> ComparedLayers:
-    found = {one.id: one for one in store_at(path).whole_profiles((first_id, second_id))}
+    found = {one.id: one for one in store.whole_profiles((first_id, second_id))}
     for identity in (first_id, second_id):
         if identity not in found:
             raise InputError(f"there is no profile {identity!r} any more; choose another one")

@@ -6,6 +6,7 @@ import streamlit as st
 
 from enginebench_controller.plan.plan import LadderKind
 from enginebench_controller.store.benchmarks import LadderEntry
+from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.ladder import Ladder, ladder_of
 from enginebench_ui.pages import BENCHMARK
 from enginebench_ui.pages.ladders.shapes import (
@@ -23,29 +24,19 @@ from enginebench_ui.pages.ladders.shapes import (
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import select_rows, told
-from enginebench_ui.shared.reading import kept, place, store_at
 from enginebench_ui.shared.showing import RATE, chart, nothing_yet, table, warn_unlike
 from enginebench_ui.shared.text import count_of, inert, instant
 
 
-def read_ladders() -> tuple[LadderEntry, ...]:
+@reading.kept(2)
+def read_ladders(store: Store) -> tuple[LadderEntry, ...]:
     """Return all ladders, newest first."""
-    return _ladders(*place())
+    return store.ladders()
 
 
-def read_ladder(benchmark_id: str) -> Ladder:
+@reading.kept(16)
+def read_ladder(store: Store, benchmark_id: str) -> Ladder:
     """Return one ladder with all its rungs. Raises `InputError` when there is none."""
-    return _ladder(*place(), benchmark_id)
-
-
-@kept(2)
-def _ladders(path: str, generation: str) -> tuple[LadderEntry, ...]:
-    return store_at(path).ladders()
-
-
-@kept(16)
-def _ladder(path: str, generation: str, benchmark_id: str) -> Ladder:
-    store = store_at(path)
     benchmark = store.benchmark(benchmark_id)
     return ladder_of(benchmark, store.measurements(benchmark.id, with_blocks=True), store.models())
 

@@ -13,13 +13,14 @@ from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.records import ModelVersion, Peak, Profile, ProfileEntry
 from enginebench_controller.records.model import int8_versions
+from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.layers.advisor import advise
 from enginebench_controller.verdicts.pruning.prospects import sweep_for
 from enginebench_ui.pages.profile.shapes.layers import Dataset, LayerView, layer_views
 from enginebench_ui.pages.profile.shapes.prospects import Sweep, sweep_of
 from enginebench_ui.pages.profile.shapes.results import LayerForms, layer_forms
-from enginebench_ui.shared.reading import kept, known_models, place, profile_entries, store_at
+from enginebench_ui.shared.reading import kept, kept_for_good, known_models, place, profile_entries, store_at
 from enginebench_ui.shared.showing import MOST_CARDS
 
 QUICK_SWEEP_NODES = 4000
@@ -40,26 +41,31 @@ def find(named: str) -> ProfileEntry:
     return found[0]
 
 
-def whole(profile_id: str) -> Profile:
+@kept_for_good(12, "Reading the profile …")
+def whole(store: Store, profile_id: str) -> Profile:
     """Return a profile with its layers and nodes. Raises `InputError` when there is none."""
-    return _whole(place()[0], profile_id)
+    found = store.whole_profiles([profile_id])
+    if not found:
+        raise InputError(f"there is no profile {profile_id!r}; it may have been removed")
+    return found[0]
 
 
-def peaks(target: str) -> tuple[Peak, ...]:
+@kept(16)
+def peaks(store: Store, target: str) -> tuple[Peak, ...]:
     """Return what the last calibrations of a target found."""
-    return _peaks(*place(), target)
+    return store.peaks(target)
 
 
 def layers(profile: Profile) -> tuple[LayerView, ...]:
     """Return the layers of a whole profile as views, under the roofs of its target."""
     found = peaks(profile.target)
-    return _layers(place()[0], profile.id, _stamp(found), profile, found)
+    return _layers(profile.id, _stamp(found), profile, found)
 
 
 def forms(profile: Profile, dataset: Dataset) -> LayerForms:
     """Return a figure of these layers as what is shown of it."""
     stamp = _stamp(peaks(profile.target))
-    return _forms(place()[0], profile.id, stamp, dataset.label, layers(profile), dataset)
+    return _forms(profile.id, stamp, dataset.label, layers(profile), dataset)
 
 
 def passes(entry: ProfileEntry) -> tuple[ProfileEntry, ...]:
@@ -92,7 +98,7 @@ def advice(profile: Profile, passes: Sweep) -> tuple[Advice, ...]:
     ids = tuple(one.id for one in passes.passes)
     int8 = int8_versions(known_models(), profile.model_digest)
     digests = tuple(one.digest for one in int8)
-    return _advice(place()[0], profile.id, _stamp(found), ids, digests, profile, found, passes.passes, int8)
+    return _advice(profile.id, _stamp(found), ids, digests, profile, found, passes.passes, int8)
 
 
 def exported(profile: Profile, form: ExportFormat) -> bytes:
@@ -108,29 +114,16 @@ def _stamp(found: Sequence[Peak]) -> tuple[int, int]:
     return len(found), max((peak.measured_at_unix_ns for peak in found), default=0)
 
 
-@kept(12, "Reading the profile …")
-def _whole(path: str, profile_id: str) -> Profile:
-    found = store_at(path).whole_profiles([profile_id])
-    if not found:
-        raise InputError(f"there is no profile {profile_id!r}; it may have been removed")
-    return found[0]
-
-
-@kept(16)
-def _peaks(path: str, generation: str, target: str) -> tuple[Peak, ...]:
-    return store_at(path).peaks(target)
-
-
-@kept(12, "Placing the layers under their roofs …")
+@kept_for_good(12, "Placing the layers under their roofs …")
 def _layers(
-    path: str, profile_id: str, stamp: tuple[int, int], _profile: Profile, _found: Sequence[Peak]
+    store: Store, profile_id: str, stamp: tuple[int, int], _profile: Profile, _found: Sequence[Peak]
 ) -> tuple[LayerView, ...]:
     return layer_views(_profile, _found)
 
 
-@kept(6)
+@kept_for_good(6)
 def _forms(
-    path: str,
+    store: Store,
     profile_id: str,
     stamp: tuple[int, int],
     label: str,
@@ -140,9 +133,9 @@ def _forms(
     return layer_forms(_layers, _dataset, MOST_CARDS)
 
 
-@kept(12, "Asking the advisor …")
+@kept_for_good(12, "Asking the advisor …")
 def _advice(
-    path: str,
+    store: Store,
     profile_id: str,
     stamp: tuple[int, int],
     pass_ids: tuple[str, ...],

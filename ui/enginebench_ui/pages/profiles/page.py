@@ -7,6 +7,7 @@ import streamlit as st
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.records import ModelVersion
+from enginebench_controller.store.store import Store
 from enginebench_ui.pages import NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.pages.profiles.shapes import ListedKind, Listing, baselines, sweep_passes, theoretical, work_text
 from enginebench_ui.shared import reading
@@ -78,8 +79,8 @@ def _counting() -> Callable[[ModelVersion], str | None]:
     return flops
 
 
-@reading.kept(1_000)
-def _flops(digest: str, _model: ModelVersion) -> str | None:
+@reading.kept_for_good(1_000)
+def _flops(store: Store, digest: str, _model: ModelVersion) -> str | None:
     """What stands in the list, of more models than are kept as counted with their nodes."""
     return work_text(reading.theory(_model, None))
 

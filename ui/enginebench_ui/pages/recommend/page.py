@@ -17,6 +17,7 @@ from enginebench_controller.plan.recommend import Goal, LatencyLimit, make_order
 from enginebench_controller.records import LOCAL_TARGET, Search, SearchKind
 from enginebench_controller.runs.recommending import so_far
 from enginebench_controller.store.searches import digests_of
+from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.recommend.answer import Recommendation, Recommendations
 from enginebench_controller.verdicts.recommend.answer import read_answer as read_stored
 from enginebench_controller.verdicts.recommend.search import SearchOutcome
@@ -37,7 +38,6 @@ from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one, choose_several
 from enginebench_ui.shared.order_fields import address_of, engine_labels, plain_names, target_labels
 from enginebench_ui.shared.order_form import choose_model, labels_of_models
-from enginebench_ui.shared.reading import kept, place, store_at
 from enginebench_ui.shared.searches import (
     choose_search,
     follow_searches,
@@ -134,14 +134,10 @@ def show_form() -> None:
                 st.caption("Put right what is wrong above." if wish.models else "Choose a model to begin with.")
 
 
-def read_answer(search: Search) -> Recommendation | Recommendations | None:
+@reading.kept(8, "Reading what was measured …")
+def read_answer(store: Store, search_id: str) -> Recommendation | Recommendations | None:
     """Return the answer, or the best so far of a search without one; None where nothing was measured yet."""
-    return _answer(*place(), search.id)
-
-
-@kept(8, "Reading what was measured …")
-def _answer(path: str, generation: str, search_id: str) -> Recommendation | Recommendations | None:
-    search = store_at(path).search(search_id)
+    search = store.search(search_id)
     return so_far(home_to_read(), search) if search.answer is None else read_stored(search.answer)
 
 
@@ -152,7 +148,7 @@ def show_search(search: Search) -> None:
         show_steps(steps)
         return
     with reading.banner_on_error():
-        found = read_answer(search)
+        found = read_answer(search.id)
         limit = make_order(search.order).latency_limit
     if found is None:
         st.caption("Nothing was measured yet.")

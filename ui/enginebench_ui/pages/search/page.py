@@ -9,6 +9,7 @@ import streamlit as st
 from enginebench_controller.files.store_answers import query_csv
 from enginebench_controller.home import home_to_read
 from enginebench_controller.store.sql_query import READY, QueryLimits, QueryResult
+from enginebench_controller.store.store import Store
 from enginebench_controller.store.tables import Table
 from enginebench_ui.pages.search.shapes import (
     EXAMPLES,
@@ -24,7 +25,6 @@ from enginebench_ui.pages.search.shapes import (
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one
-from enginebench_ui.shared.reading import kept, place, store_at
 from enginebench_ui.shared.showing import MOST_CARDS, chart, row_cards
 from enginebench_ui.shared.text import count_of, inert
 
@@ -32,9 +32,10 @@ LIMITS = QueryLimits(seconds=5.0, rows=10_000, cell_characters=5_000, answer_byt
 """Less than the command line allows: the answer is kept in memory, and goes to a browser whole."""
 
 
-def ask(sql: str) -> QueryResult:
+@reading.kept(4, "Asking the results …")
+def ask(store: Store, sql: str) -> QueryResult:
     """Return what the SQL finds. Raises `InputError` for what is no query, fails or takes too much."""
-    return _answer(*place(), sql)
+    return store.query(sql, LIMITS, READY)
 
 
 def prepare() -> None:
@@ -42,19 +43,10 @@ def prepare() -> None:
     READY.prepare(home_to_read().reads)
 
 
-def known_tables() -> tuple[Table, ...]:
+@reading.kept(2)
+def known_tables(store: Store) -> tuple[Table, ...]:
     """Return the tables that can be asked, with their columns and what they mean."""
-    return _tables(*place())
-
-
-@kept(4, "Asking the results …")
-def _answer(path: str, generation: str, sql: str) -> QueryResult:
-    return store_at(path).query(sql, LIMITS, READY)
-
-
-@kept(2)
-def _tables(path: str, generation: str) -> tuple[Table, ...]:
-    return store_at(path).tables()
+    return store.tables()
 
 
 T = TypeVar("T")
