@@ -1,6 +1,6 @@
 """Raw samples in and out by the block, in memory that does not grow, and reduced where they lie for charts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from enginebench_controller.records import BlockSamples
 from enginebench_controller.records.run import BlockLatency
-from enginebench_controller.stats.summary import Excluded
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.statements import Row, among, rows
 
@@ -120,7 +119,10 @@ class SampleStore(StoreFile):
             return samples_of(connection, measurement_id)
 
     def latency_curves(
-        self, measurement_ids: Sequence[str], excluded: Mapping[str, Excluded] | None = None, bins: int = 600
+        self,
+        measurement_ids: Sequence[str],
+        excluded: Mapping[str, Collection[tuple[int, int]]] | None = None,
+        bins: int = 600,
     ) -> Mapping[str, LatencyCurve]:
         """Return the raw latencies of measurements, by id, reduced to what a chart shows; without samples, none.
 

@@ -120,7 +120,7 @@ def test_a_job_can_be_cancelled_where_its_starter_ignores_interruptions(home, pl
 
 def test_a_job_whose_process_is_killed_is_lost(home, plan):
     # The agent goes on with the run until its time is up, as it would over a broken connection.
-    one = start_job(home, "long", ["run"], plan(timeout="5s", **LONG))
+    one = start_job(home, "long", ["run"], plan(timeout="5s", duration="3s"))
     until(home, one, lambda now: now.state is JobState.RUNNING)
     os.kill(JobFolder(one.folder).process().pid, signal.SIGKILL)
     lost = ended(home, one)
