@@ -74,6 +74,24 @@ def told(measurement: Measurement) -> object:
     return measurement.configuration, measurement.status, len(measurement.processes), threads, outputs
 
 
+def test_two_groups_of_one_host_never_overlap(home: Bench, elsewhere: Any) -> None:
+    measured = home.measurements(elsewhere[2])
+    spans = sorted(
+        (one.started_at_unix_ns or 0, one.started_at_unix_ns + sum(phase.duration_ns for phase in one.phases))
+        for measurement in measured
+        for one in measurement.processes
+    )
+    assert len(spans) == 8 and len({begin for begin, _ in spans}) == 8
+    assert [(one, other) for one, other in pairwise(spans) if other[0] < one[1]] == []
+
+
+def test_a_model_is_brought_once_to_each_host(elsewhere: Any, cluster: DaskCluster) -> None:
+    calls = [json.loads(line) for line in (cluster.agent_data / "audit.log").read_text().splitlines()]
+    begun = [one["subject"] for one in calls if one["method"].endswith("/Start") and one["outcome"] == "OK"]
+    assert len(begun) >= 8  # of four agents, each two processes
+    assert len([one for one in calls if one["method"].endswith("/Upload")]) == 1
+
+
 async def test_a_model_that_is_gone_when_a_machine_lacks_it_fails_alone_and_is_named(
     home: Bench, cluster: DaskCluster, tmp_path: Path
 ) -> None:
@@ -95,24 +113,6 @@ async def test_a_model_that_is_gone_when_a_machine_lacks_it_fails_alone_and_is_n
     (failure,) = [one for one in failures if one is not None]
     assert len(failures) == 2
     assert failure.kind is FailureKind.REFUSED and f"cannot read {gone[0]} any more" in failure.message
-
-
-def test_two_groups_of_one_host_never_overlap(home: Bench, elsewhere: Any) -> None:
-    measured = home.measurements(elsewhere[2])
-    spans = sorted(
-        (one.started_at_unix_ns or 0, one.started_at_unix_ns + sum(phase.duration_ns for phase in one.phases))
-        for measurement in measured
-        for one in measurement.processes
-    )
-    assert len(spans) == 8 and len({begin for begin, _ in spans}) == 8
-    assert [(one, other) for one, other in pairwise(spans) if other[0] < one[1]] == []
-
-
-def test_a_model_is_brought_once_to_each_host(elsewhere: Any, cluster: DaskCluster) -> None:
-    calls = [json.loads(line) for line in (cluster.agent_data / "audit.log").read_text().splitlines()]
-    begun = [one["subject"] for one in calls if one["method"].endswith("/Start") and one["outcome"] == "OK"]
-    assert len(begun) >= 8  # of four agents, each two processes
-    assert len([one for one in calls if one["method"].endswith("/Upload")]) == 1
 
 
 def test_a_model_that_a_machine_threw_out_for_another_is_brought_again(
