@@ -59,7 +59,7 @@ async def patiently(use: Callable[[], T]) -> T:
 
 @cache
 def _tell_waiting(why: str) -> None:
-    _log.warning("results wait for up to ten minutes to be stored: %s", why)
+    _log.warning("results wait for up to %g minutes to be stored: %s", PATIENCE_S / 60, why)
 
 
 class Storing:
