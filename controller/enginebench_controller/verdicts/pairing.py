@@ -136,22 +136,25 @@ def compare_pairs(
         one.id: Side.of(read(one.id), one.excluded_blocks, planned.get(one.benchmark_id))
         for one in {one.id: one for pair in pairs for one in pair}.values()
     }
-    compared = [_compare(first, second, sides, models, practical, snapshots) for first, second in pairs]
-    final = corrected([one.comparison for one in compared])
-    return tuple(replace(one, comparison=comparison) for one, comparison in zip(compared, final, strict=True))
+    return _compare(pairs, sides, models, snapshots, practical)
 
 
 def _compare(
-    first: Measurement,
-    second: Measurement,
+    pairs: Sequence[Pair],
     sides: Mapping[str, Side],
     models: Collection[ModelVersion],
-    practical: float,
     snapshots: Snapshots,
-) -> Compared:
-    is_paired = first.interleaving_group is not None and first.interleaving_group == second.interleaving_group
-    comparison = compare(sides[first.id], sides[second.id], paired=is_paired, practical=practical)
-    return Compared(first, second, is_paired, comparison, tuple(remarks(first, second, models, snapshots)))
+    practical: float = PRACTICAL,
+) -> tuple[Compared, ...]:
+    paired = [_is_paired(*pair) for pair in pairs]
+    found = [
+        compare(sides[first.id], sides[second.id], paired=together, practical=practical)
+        for (first, second), together in zip(pairs, paired, strict=True)
+    ]
+    return tuple(
+        Compared(*pair, together, comparison, tuple(remarks(*pair, models, snapshots)))
+        for pair, together, comparison in zip(pairs, paired, corrected(found), strict=True)
+    )
 
 
 def processor_at(measurement: Measurement, snapshots: Snapshots) -> str:
@@ -282,17 +285,12 @@ def compare_cells(
 ) -> tuple[Compared, ...]:
     """Compare each of the others with the first; p-values are corrected for their number.
 
-    All must have numbers. The same as `pairing.compare_pairs`, to the rounding of medians. `models`, all those of the
-    store, tell which versions are to compute the same; `planned` is `pairing.planned_processes`; `snapshots` tell of
-    the machines.
+    All must have numbers. The same as `compare_pairs`, to the rounding of medians. `models`, all those of the
+    store, tell which versions are to compute the same; `planned` is `planned_processes`; `snapshots` tell of the
+    machines.
     """
-    paired = [_is_paired(first, other) for other in others]
-    sides = [_side(one, blocks.get(one.id, ()), planned.get(one.benchmark_id)) for one in (first, *others)]
-    found = [compare(sides[0], side, paired=is_paired) for side, is_paired in zip(sides[1:], paired, strict=True)]
-    return tuple(
-        Compared(first, other, is_paired, comparison, tuple(remarks(first, other, models, snapshots)))
-        for other, is_paired, comparison in zip(others, paired, corrected(found), strict=True)
-    )
+    sides = {one.id: _side(one, blocks.get(one.id, ()), planned.get(one.benchmark_id)) for one in (first, *others)}
+    return _compare([(first, other) for other in others], sides, models, snapshots)
 
 
 def _is_paired(first: Measurement, second: Measurement) -> bool:
