@@ -11,16 +11,10 @@ from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.expand import Expansion
-from enginebench_controller.plan.plan import SearchStep, StepPurpose
-from enginebench_controller.plan.points import (
-    identity,
-    rate_plan,
-    samples_of_limit,
-    step_plan,
-)
+from enginebench_controller.plan.plan import Plan, SearchStep, StepPurpose
+from enginebench_controller.plan.points import identity, rate_plan, samples_of_limit, step_plan
 from enginebench_controller.plan.recommend import RecommendOrder, common_plan, make_order
-from enginebench_controller.records import Benchmark, Search, SearchKind
+from enginebench_controller.records import Search, SearchKind
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
 from enginebench_controller.runs.execution import SoFar
 from enginebench_controller.runs.remote_run import Reporter
@@ -218,8 +212,9 @@ class _OneTarget:
         ground, left_s = self.ground, _left_s(self.ground, self.done)
         self.watcher.learning(self.name + _title(step), left_s)
         time_of_step = StepTime(ground.terms.budget_s, left_s)
-        benchmark = await _take(
-            ground, self.search, step, len(self.done), self.session, self.binder, self.watcher, time_of_step
+        order = BenchmarkOrder(_plan(ground, self.search, step, len(self.done)), trusted=ground.order.trusted)
+        benchmark = await run_in_session(
+            ground.home, order, self.session, self.binder, lambda *_: self.watcher, time_of_step
         )
         read = (ground.home.store, ground.order, ground.space.points, step, benchmark, tuple(self.done), time.time_ns())
         self.done.append(time_of_step.charged(await asyncio.to_thread(stored_step, *read)))
@@ -285,29 +280,13 @@ def _told(ground: SearchGround, done: Sequence[StoredStep], told: SearchAnswer) 
     return recommendation(ground.order, ground.target, ground.space, done, told)
 
 
-async def _take(
-    ground: SearchGround,
-    search: Search,
-    step: Step,
-    number: int,
-    session: TargetSession,
-    binder: Binder,
-    watcher: RecommendWatcher,
-    time_of_step: StepTime,
-) -> Benchmark:
+def _plan(ground: SearchGround, search: Search, step: Step, number: int) -> Plan:
     points = [ground.space.points[place] for place in step.candidates]
     iterations = samples_of_limit(ground.order.latency_limit if step.purpose in LAST else None)
     named = SearchStep(id=search.id, step=number, title=_title(step), purpose=step.purpose)
     if step.rate_per_s is None:
-        plan = step_plan(ground.order, points, step.rounds, step.process_s, iterations, named)
-    else:
-        plan = rate_plan(ground.order, points[0], step.rate_per_s, step.rounds, step.process_s, named)
-
-    def announce(expansion: Expansion, benchmark_id: str | None) -> Reporter:
-        return watcher
-
-    order = BenchmarkOrder(plan, trusted=ground.order.trusted)
-    return await run_in_session(ground.home, order, session, binder, announce, time_of_step)
+        return step_plan(ground.order, points, step.rounds, step.process_s, iterations, named)
+    return rate_plan(ground.order, points[0], step.rate_per_s, step.rounds, step.process_s, named)
 
 
 def _title(step: Step) -> str:

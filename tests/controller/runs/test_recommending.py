@@ -42,17 +42,9 @@ def test_one_that_was_broken_off_is_charged_for_all_its_time_so_that_none_follow
     ("purpose", "decides"),
     [(StepPurpose.LOOK, False), (StepPurpose.RACE, False), (StepPurpose.CONFIRM, True), (StepPurpose.FOR_ALL, True)],
 )
-async def test_what_decides_whether_a_limit_is_held_has_the_samples_that_its_percentile_takes(
-    purpose, decides, monkeypatch
-):
+def test_what_decides_whether_a_limit_is_held_has_the_samples_that_its_percentile_takes(purpose, decides):
     asked = order(max_latency="p99<20ms")
-    seen = []
-
-    async def run(_home, benchmark, *_):
-        seen.append(benchmark)
-
-    monkeypatch.setattr(recommending, "run_in_session", run)
-    ground = SimpleNamespace(order=asked, space=points(asked), home=None)
+    ground = SimpleNamespace(order=asked, space=points(asked))
     step = Step(purpose, (0, 1), 2, 3.0)
-    await recommending._take(ground, search(asked), step, 0, None, None, None, None)
-    assert (seen[0].plan.iterations >= samples_of_limit(asked.latency_limit)) is decides
+    plan = recommending._plan(ground, search(asked), step, 0)
+    assert (plan.iterations >= samples_of_limit(asked.latency_limit)) is decides
