@@ -97,8 +97,8 @@ NOISE_AGE_NS = 24 * 3600 * 10**9
 class Noise:
     """How disturbed a target was when it measured, over `measurements` of the last day.
 
-    `disturbed` is the share of their blocks that others disturbed, None where no machine told; `spread` the median of
-    how far apart, as a ratio less 1, fresh processes of one and the same configuration were: A against A.
+    `disturbed` is the share of the time that lay in disturbed blocks, None where no machine told; `spread` the median
+    of how far apart, as a ratio less 1, fresh processes of one and the same configuration were: A against A.
     """
 
     target: str
@@ -115,7 +115,7 @@ class Noise:
     @property
     def sentence(self) -> str:
         """What was seen, for a person."""
-        told = [] if self.disturbed is None else [f"{self.disturbed:.0%} of its blocks disturbed"]
+        told = [] if self.disturbed is None else [f"{self.disturbed:.0%} of the time disturbed"]
         told += [] if self.spread is None else [f"the same thing up to {self.spread:.0%} apart between processes"]
         return f"{', '.join(told) or 'nothing known'} in {self.measurements} measurements of the last day"
 

@@ -24,10 +24,13 @@ _NOISE = """
         JOIN benchmarks ON benchmarks.id = benchmark_id
         WHERE NOT imported AND started_at_unix_ns >= $1
     ), seen AS (
-        SELECT measurement_id, count(*) AS blocks, count(*) FILTER (len(disturbances) > 0) AS disturbed
-        FROM blocks WHERE measurement_id IN (SELECT id FROM recent) GROUP BY measurement_id
+        SELECT measurement_id, sum(duration_ns) AS going_on_ns,
+            coalesce(sum(duration_ns) FILTER (len(disturbances) > 0), 0) AS disturbed_ns
+        FROM blocks WHERE measurement_id IN (SELECT id FROM recent) AND coalesce(paused_ns, 0) = 0
+        GROUP BY measurement_id
     )
-    SELECT target, count(*) AS measurements, sum(disturbed) / sum(blocks) AS disturbed, median(process_spread) AS spread
+    SELECT target, count(*) AS measurements, sum(disturbed_ns) / nullif(sum(going_on_ns), 0) AS disturbed,
+        median(process_spread) AS spread
     FROM recent LEFT JOIN seen ON measurement_id = recent.id GROUP BY target"""
 
 

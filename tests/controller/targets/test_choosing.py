@@ -108,7 +108,7 @@ def test_noisy_targets_are_left_out_and_told_until_a_day_has_passed(home: Home) 
 
     assert to_measure(home, ["label:site=lab2"], say=told.append) == ("pi",)
     (sentence,) = told
-    assert sentence.startswith("left out as noisy, until they are quiet or a day has passed: nuc: 100% of its blocks")
+    assert sentence.startswith("left out as noisy, until they are quiet or a day has passed: nuc: 100% of the time")
     assert to_measure(home, ["nuc"]) == ("nuc",), "who is named is meant"
     assert meant(home, ["label:site=lab2"]) == ("nuc", "pi"), "and where nothing is measured"
     measured(home, "nuc", disturbed=False, times=4)
@@ -119,6 +119,18 @@ def test_old_noise_is_forgotten_and_little_of_it_says_nothing(home: Home) -> Non
     measured(home, "nuc", disturbed=True, age_s=90_000)
     measured(home, "pi", disturbed=True, times=2)
     assert to_measure(home, ["label:site=lab2"]) == ("nuc", "pi")
+
+
+def test_noise_is_a_share_of_the_time_in_which_a_target_did_not_stand_still(home: Home) -> None:
+    calm, disturbed = 8 * 10**9, 10**9
+    whole = invented.measured("m1", "b1", target="nuc", started_at_unix_ns=time.time_ns())
+    long, *short = whole.blocks[:4]
+    others = tuple(replace(one, duration_ns=disturbed, disturbances=(invented.DISTURBANCE,)) for one in short)
+    paused = replace(others[-1], duration_ns=20 * 10**9, paused_ns=19 * 10**9)
+    blocks = (replace(long, duration_ns=calm, disturbances=()), *others[:-1], paused)
+    home.store.add_benchmark(invented.benchmark("b1"), ())
+    home.store.add_measurement(replace(whole, blocks=blocks))
+    assert home.store.noise(0)["nuc"].disturbed == pytest.approx(0.2)
 
 
 def test_where_all_are_noisy_it_is_said_how_to_measure_anyway(home: Home) -> None:
