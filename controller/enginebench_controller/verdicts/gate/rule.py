@@ -52,7 +52,7 @@ class GateVerdict:
 
     `ratio` is the interval that was judged, with the width that the control adds. The verdict `stands` where further
     pairs are not needed: not where nothing can be told yet, nor where what passes seems better by more than D and may
-    not be.
+    not be. Where the `control_differs`, something else used the machine.
     """
 
     outcome: GateOutcome
@@ -60,6 +60,7 @@ class GateVerdict:
     sentence: str
     ratio: RatioInterval | None = None
     stands: bool = True
+    control_differs: bool = False
 
 
 def decide(ratio: RatioInterval | None, rule: GateRule, control: RatioInterval | None = None) -> GateVerdict:
@@ -77,7 +78,7 @@ def decide(ratio: RatioInterval | None, rule: GateRule, control: RatioInterval |
     if control is not None and _is_different(control, margin):
         reason = f"base ÷ base is {_words(rule.of_figures(control))} here and now"
         sentence = f"{words}: cannot tell, since {reason}"
-        return GateVerdict(GateOutcome.CANNOT_TELL, False, sentence, ratio, stands=False)
+        return GateVerdict(GateOutcome.CANNOT_TELL, False, sentence, ratio, stands=False, control_differs=True)
     if ratio.low > log1p(rule.beyond) and ratio.middle > margin:
         tolerated = f"worse by more than the {_percent(rule.tolerance)} tolerated"
         return GateVerdict(GateOutcome.WORSE, False, f"{words}: {tolerated}", ratio)

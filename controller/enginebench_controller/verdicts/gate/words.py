@@ -171,7 +171,7 @@ def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
     if one.ratio is None:
         each = result.judged.pair_seconds
         return one.verdict.sentence + (_enough(each, result.terms.budget) if each else "")
-    if one.control is not None and "base ÷ base" in one.verdict.sentence:
+    if one.verdict.control_differs:
         return f"{one.verdict.sentence}; something else used the machine: run it again"
     return f"{compared}, which may be D = {one.rule.bound:.1%} worse, or not{_more_budget(result, one)}"
 
