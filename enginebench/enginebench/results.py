@@ -195,7 +195,10 @@ def _profiles(home: Home, subjects: Subjects, share: float | None) -> Comparison
     found, judged = compare_whole_profiles(home, subjects.profiles, LAYERS_PRACTICAL if share is None else share)
     sides = [(pair, letter(place)) for place, pair in enumerate(found.pairs, start=1)]
     return Comparison(
-        answers=tuple(f"{layer_verdicts(pair)}\n{joined_sentence(pair, side)}" for pair, side in sides),
+        answers=tuple(
+            "\n".join((layer_verdicts(pair), joined_sentence(pair, side), *found.remarks, *pair.remarks))
+            for pair, side in sides
+        ),
         problem=judged.sentence,
         rows=tuple(row for pair, side in sides for row in _layer_rows(pair, side)),
         document={**comparison_document(found), "outcome": judged.document},

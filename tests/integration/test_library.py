@@ -186,6 +186,8 @@ def test_profiles_are_compared_layer_by_layer(bench: Bench, model: Path) -> None
     found = enginebench.compare("duel", home=bench.home)
     assert json.loads(json.dumps(found.document)) == bench.json("compare", "duel")
     assert {"matmul_1", "matmul_2"} <= {row["layer"] for row in found.rows}
+    told = found.document["remarks"]
+    assert told and set(told) <= set(found.answers[0].splitlines()), "what they are unlike in"
 
 
 def test_a_gate_says_worse_with_its_metrics(bench: Bench, model: Path) -> None:

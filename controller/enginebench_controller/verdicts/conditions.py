@@ -87,7 +87,7 @@ _OF_CONDITION = {
 class Check:
     """A condition applied to one pair, or to one row of it. `subject` says to which; `sentence` what was found.
 
-    `remarks` are those on the pair, where that is of measurements.
+    `remarks` are those on the pair, where the check is on the whole of it.
     """
 
     pair: str
@@ -108,7 +108,12 @@ def check_profiles(comparison: ProfileComparison, conditions: Sequence[Condition
         check
         for place, pair in enumerate(comparison.pairs, start=1)
         for condition in conditions
-        for check in _of_profiles(f"{_label(pair.second, place)} against {_label(pair.first, 0)}", pair, condition)
+        for check in _of_profiles(
+            f"{_label(pair.second, place)} against {_label(pair.first, 0)}",
+            pair,
+            condition,
+            (*comparison.remarks, *pair.remarks),
+        )
     )
 
 
@@ -124,17 +129,17 @@ def _label(profile: Profile, place: int) -> str:
     return f"{letter(place)} {profile.name} ({profile.model_name}, {engine_label(profile)})"
 
 
-def _of_profiles(pair: str, found: ProfilePair, condition: Condition) -> Iterator[Check]:
+def _of_profiles(pair: str, found: ProfilePair, condition: Condition, told: tuple[str, ...]) -> Iterator[Check]:
     match condition.metric:
         case ConditionMetric.SLOWER:
-            yield Check(pair, "whole model", condition, *_whole_profile(found, condition.limit))
+            yield Check(pair, "whole model", condition, *_whole_profile(found, condition.limit), told)
         case ConditionMetric.LAYER_SLOWER:
             yield from (_row(pair, row, condition) for row in found.rows if row.is_joined and _is_notable(row))
         case ConditionMetric.MEMORY:
             first, second = ([one.peak_rss_bytes] if one.peak_rss_bytes else [] for one in (found.first, found.second))
-            yield Check(pair, "peak memory", condition, *_memory(first, second, condition.limit))
+            yield Check(pair, "peak memory", condition, *_memory(first, second, condition.limit), told)
         case ConditionMetric.COVERAGE:
-            yield Check(pair, "joined time", condition, *_coverage(found, condition.limit))
+            yield Check(pair, "joined time", condition, *_coverage(found, condition.limit), told)
 
 
 def _of_measurements(compared: Compared, condition: Condition) -> Check:

@@ -102,6 +102,14 @@ def test_each_layer_worth_speaking_of_is_a_check_of_its_own():
     ]
 
 
+def test_what_two_profiles_are_unlike_in_is_told_with_what_is_found_of_the_whole():
+    first = chain("a", [layer(0, 100_000)])
+    other = replace(first, id="b", host=replace(first.host, cpu_model="another"))
+    checks = profiles_checked("slower>3% or layer-slower>3% or memory>3% or coverage<95%", first, other)
+    told = {str(check.condition.metric): any("processors differ" in one for one in check.remarks) for check in checks}
+    assert told == {"slower": True, "layer-slower": False, "memory": True, "coverage": True}
+
+
 def test_memory_and_coverage_are_checked_without_noise():
     phases = {name: (Phase("compile", 1, peak),) for name, peak in (("a", 100), ("b", 104), ("c", 106))}
     sides = {name: replace(chain(name, [layer(0, 1_000)]), phases=own) for name, own in phases.items()}

@@ -15,8 +15,7 @@ def junit(checks: Sequence[Check]) -> str:
     root = ElementTree.Element("testsuites", _counts(checks) | {"name": "enginebench compare", "time": "0"})
     for pair in dict.fromkeys(check.pair for check in checks):
         _add_suite(root, pair, [check for check in checks if check.pair == pair])
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    return _written(root)
 
 
 def _add_suite(root: ElementTree.Element, pair: str, checks: Sequence[Check]) -> None:
@@ -45,35 +44,27 @@ def _counts(checks: Sequence[Check]) -> dict[str, str]:
     return {"tests": str(len(checks)), "failures": str(failed), "errors": "0", "skipped": str(skipped)}
 
 
-def _allowed(text: str) -> str:
-    """The text without characters that XML 1.0 has no way to write."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
-
-
 def gate_junit(result: GateResult, *, strict: bool) -> str:
     """A test case a metric that may fail the gate, and one for the outputs.
 
     Each metric is told by all process pairs, and so took what the gate took; what outputs took is not known.
     """
     seconds = f"{result.judged.pairs * (result.judged.pair_seconds or 0.0):.3f}"
-    suite = ElementTree.Element("testsuite", {"name": _allowed_in_text(result.benchmark.name), "time": seconds})
+    suite = ElementTree.Element("testsuite", {"name": _allowed(result.benchmark.name), "time": seconds})
     counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
     for one in result.judged.deciding:
         sentence = f"{compared_words(result, one)}; {one.verdict.sentence}"
         outcome = GateOutcome.CANNOT_TELL if result.failures else one.verdict.outcome
-        _case(suite, counts, str(one.metric), _allowed_in_text(sentence), outcome, strict=strict, seconds=seconds)
+        _case(suite, counts, str(one.metric), _allowed(sentence), outcome, strict=strict, seconds=seconds)
     told = [*result.problems, *result.failures]
-    _case(
-        suite, counts, "outputs", _allowed_in_text("; ".join(told)), GateOutcome.WORSE if told else GateOutcome.PASSES
-    )
+    _case(suite, counts, "outputs", _allowed("; ".join(told)), GateOutcome.WORSE if told else GateOutcome.PASSES)
     for name, count in counts.items():
         suite.set(name, str(count))
     root = ElementTree.Element("testsuites", {name: str(count) for name, count in counts.items()})
     root.set("name", "enginebench gate")
     root.set("time", seconds)
     root.append(suite)
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    return _written(root)
 
 
 def _case(
@@ -99,6 +90,11 @@ def _case(
         ElementTree.SubElement(case, "system-out").text = sentence
 
 
-def _allowed_in_text(text: str) -> str:
+def _written(root: ElementTree.Element) -> str:
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _allowed(text: str) -> str:
     """The text without characters that XML 1.0 has no way to write."""
     return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
