@@ -62,4 +62,6 @@ async def test_an_environment_of_another_version_is_listed_as_broken_with_both_v
     async with connected(agent) as client:
         engines = {engine.environment.name: engine for engine in await client.engines()}
     assert engines["default"].HasField("available")
-    assert "holds enginebench 0.0.1, but this agent is enginebench" in engines["old"].unavailable.reason
+    reason = engines["old"].unavailable.reason
+    assert "holds enginebench 0.0.1, but this agent is enginebench" in reason
+    assert reason.rstrip(".").endswith("`enginebench-agent environment upgrade` brings it to that")

@@ -285,7 +285,10 @@ def _check_version(listed: Sequence[Engine]) -> None:
     if not ours:
         raise WorkerAnswerError("holds no enginebench")
     if ours != {_OWN_DISTRIBUTION}:
-        raise WorkerAnswerError(f"holds {', '.join(sorted(ours))}, but this agent is {_OWN_DISTRIBUTION}")
+        raise WorkerAnswerError(
+            f"holds {', '.join(sorted(ours))}, but this agent is {_OWN_DISTRIBUTION}: "
+            "`enginebench-agent environment upgrade` brings it to that"
+        )
 
 
 def _broken_environment(environment: EnvironmentConfig, error: WorkerAnswerError) -> list[Engine]:

@@ -130,16 +130,23 @@ class NeededEnvironment:
 
 
 def needed(side: GateSide, snapshot: TargetSnapshot) -> NeededEnvironment | None:
-    """What must be installed for a side on a target; None where all of it is there."""
-    if side.plugin is not None:
-        name = f"{_safe(side.plugin.name)}-{_digest(side.plugin)[:10]}"
-        wanted = NeededEnvironment(name, ("--package", str(side.plugin)), f"the plugin project {side.plugin}")
-        return None if any(one.environment == name for one in snapshot.engines) else wanted
-    if side.version is None or side.engine is None or _with_version(side, snapshot):
+    """What must be installed for a side on a target; None where it is there, though it may be of no use."""
+    if side.plugin is None and (side.version is None or side.engine is None or _with_version(side, snapshot)):
         return None
-    name = _safe(f"{side.engine}-{side.version}")
+    name = _environment_of(side)
+    if any(one.environment == name for one in snapshot.engines):
+        return None
+    if side.plugin is not None:
+        return NeededEnvironment(name, ("--package", str(side.plugin)), f"the plugin project {side.plugin}")
     requirement = f"{side.engine}=={side.version}"
     return NeededEnvironment(name, ("--engine", requirement), f"{side.engine} {side.version}")
+
+
+def _environment_of(side: GateSide) -> str:
+    """What the environment is called that is made for a plugin project, or for a version."""
+    if side.plugin is not None:
+        return f"{_safe(side.plugin.name)}-{_digest(side.plugin)[:10]}"
+    return _safe(f"{side.engine}-{side.version}")
 
 
 def chosen_engine(side: GateSide, snapshot: TargetSnapshot) -> str | None:
@@ -154,8 +161,7 @@ def chosen_engine(side: GateSide, snapshot: TargetSnapshot) -> str | None:
     if side.version is not None:
         found = _with_version(side, snapshot)
         if not found:
-            there = needed(side, snapshot)
-            raise InputError(_unusable(there.name if there else "", f"{side.engine} {side.version}", snapshot))
+            raise InputError(_unusable(_environment_of(side), f"{side.engine} {side.version}", snapshot))
         return f"{side.engine}@{found[0].environment}"
     name = f"{side.engine}@{side.environment}" if side.environment else side.engine
     _, problems = select_engines([name], snapshot.engines, snapshot.target)
@@ -181,7 +187,7 @@ def _is_version(there: str, asked: str) -> bool:
 
 def _of_plugin(side: GateSide, snapshot: TargetSnapshot) -> str:
     assert side.plugin is not None  # noqa: S101  # asked by who calls
-    name = f"{_safe(side.plugin.name)}-{_digest(side.plugin)[:10]}"
+    name = _environment_of(side)
     usable = [one for one in snapshot.available if one.environment == name]
     if side.engine is not None:
         usable = [one for one in usable if one.name == side.engine]
