@@ -194,8 +194,9 @@ def merge(
 ) -> Measurement:
     """The measurement that the results of its processes, in their order and at least one, amount to.
 
-    The first process that failed makes the whole a failure; without one there are numbers. Fewer processes than the
-    rule asks for are never conclusive. Goes through the samples several times, so it takes a while for many.
+    The first process that failed makes the whole a failure, and so do two versions of the engine; without these there
+    are numbers. Fewer processes than the rule asks for are never conclusive. Goes through the samples several times,
+    so it takes a while for many.
     """
     begun = _begun(case, benchmark_id, measurement_id, results)
     begun = replace(begun, interleaving_group=interleaving_group)
@@ -243,6 +244,11 @@ def _ending(case: Case, results: Sequence[run_pb2.RunResult]) -> tuple[Failure |
         if (failure := failure_of(case, result)) is not None:
             which = f"process {index + 1} of {case.configuration.stop.processes}: " if index else ""
             return replace(failure, message=which + failure.message), status_of(result)
+    versions = [engine_of(case, result).version for result in results]
+    other = next((index for index, version in enumerate(versions) if version != versions[0]), None)
+    if other is not None:  # pip ran meanwhile, or before the rest was gone on with
+        message = f"the engine was {versions[0]} in process 1 and {versions[other]} in process {other + 1}"
+        return Failure(FailureKind.REFUSED, f"{message}: measure it again"), Status.FAILED
     return None, Status.OK
 
 

@@ -171,6 +171,18 @@ def test_of_a_process_without_a_quiet_block_the_disturbed_ones_count(tmp_path: P
     assert [one.median_ns is not None for one in measurement.processes] == [True, True]
 
 
+def test_two_versions_of_an_engine_never_become_one_number(tmp_path: Path) -> None:
+    with SampleFile(tmp_path) as samples:
+        for process in range(3):
+            fill(samples, process, 1_000_000)
+        later = result()
+        later.engine_version = "3.0"
+        measurement = merge(case(processes=3), "b1", "m1", [result(), result(), later], samples)
+    assert measurement.status is Status.FAILED and measurement.latency is None
+    assert measurement.failure is not None and measurement.failure.kind is FailureKind.REFUSED
+    assert measurement.failure.message == "the engine was 2.0 in process 1 and 3.0 in process 3: measure it again"
+
+
 def test_one_failed_process_fails_the_measurement_and_says_which_it_was(tmp_path: Path) -> None:
     with SampleFile(tmp_path) as samples:
         fill(samples, 0, 1_000_000)
