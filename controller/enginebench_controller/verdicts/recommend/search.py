@@ -216,9 +216,17 @@ def _answer(
         )
     best = best if named is None else named
     rivals = [one for one in (known.by_cost() or known.nearest()) if one != best]
-    runner_up = next((one for one in rivals if known.telling(one)), rivals[0] if rivals else None)
+    runner_up = _runner_up(known, best, rivals)
     told = tuple(_told(known, place, best, runner_up) for place in range(len(space)))
     return SearchAnswer(outcome, best, runner_up, told, known.round_count, len(known.slow), known.cost.noise)
+
+
+def _runner_up(known: Known, best: int, rivals: Sequence[int]) -> int | None:
+    """Of the rivals by their cost, one that may be as good as the best, of these one with fresh processes."""
+    above, errors = known.cost.against(best)
+    open_ = [one for one in rivals if above[one] - SURE * errors[one] <= WORTH]
+    fresh = [one for one in open_ or rivals if known.telling(one)]
+    return next(iter(fresh or open_ or rivals), None)
 
 
 def _first(space: Sequence[Axes], terms: SearchTerms, known: Known, gone: set[int]) -> Step:

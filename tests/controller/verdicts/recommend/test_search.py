@@ -74,6 +74,25 @@ def best_within(limit):
     return min(able, key=cost)
 
 
+def test_the_next_best_is_one_that_may_be_as_good_and_not_what_was_measured_in_vain() -> None:
+    space = [{"batch": 1.0}, {"batch": 2.0}, {"batch": 4.0}]
+    wobble = [0.01, -0.01, 0.02, -0.02, 0.0]
+    looked = StepTaken(
+        Step(StepPurpose.LOOK, (0, 1), 2, 0.5),
+        tuple({0: Reading(one, ()), 1: Reading(0.02 - one, ())} for one in wobble[:2]),
+        {},
+        4.0,
+    )
+    confirmed = StepTaken(
+        Step(StepPurpose.CONFIRM, (0, 2), 5, 1.0),
+        tuple({0: Reading(one, ()), 2: Reading(1.4 - one, ())} for one in wobble),
+        {},
+        20.0,
+    )
+    told = answer(space, SearchTerms(budget_s=30.0, limits=0, start_s=1.0, look_s=0.5), [looked, confirmed])
+    assert (told.outcome, told.best, told.runner_up) == (SearchOutcome.FOUND, 0, 1)
+
+
 def test_the_best_that_holds_the_limit_is_found_and_confirmed_in_fresh_processes() -> None:
     taken, found = carried_out(limit=1.0)
     assert (found.outcome, found.best) == (SearchOutcome.FOUND, best_within(1.0))
