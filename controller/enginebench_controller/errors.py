@@ -53,6 +53,12 @@ def wrong_value(problem: Mapping[str, Any]) -> str:
     return f"{problem['msg']} (given: {_shown(problem['input'])})"
 
 
+def plainly(error: Exception) -> str:
+    """An error in a line, pydantic's as its first entry in words."""
+    entries = getattr(error, "errors", None)  # asked for by name: what is imported here, all commands load
+    return wrong_value(entries()[0]) if callable(entries) else str(error).partition("\n")[0]
+
+
 def _needed(kind: str, context: Mapping[str, Any]) -> str:
     return _NEEDS[kind].format_map({key: _plain(value) for key, value in context.items()})
 
@@ -135,6 +141,13 @@ class PlanError(InputError):
 
 class StoreError(EnginebenchError):
     """The results cannot be read or written: disk full, no permission, a lock, a newer file."""
+
+
+def unknown_word(error: ValueError, where: str) -> StoreError:
+    """What somebody reads who went back by a version, where everything is there and a word of it is not known."""
+    return StoreError(
+        f"{where} holds what only a newer enginebench knows, or is damaged ({plainly(error)}): update this one"
+    )
 
 
 class StoreBusyError(StoreError):

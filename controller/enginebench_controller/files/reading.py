@@ -47,7 +47,9 @@ def read_export(file: ExportFile, form: type[Content]) -> Content:
     try:
         return form.model_validate_json(file.text)
     except ValidationError as error:
-        raise InputError(f"{file.path} is damaged, nothing was imported: {_reasons(error)}") from None
+        raise InputError(
+            f"{file.path} is damaged, or of a newer enginebench, so nothing was imported: {_reasons(error)}"
+        ) from None
 
 
 def _read(path: Path) -> str:

@@ -23,7 +23,7 @@ from typing import NoReturn
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
 
-from enginebench_controller.errors import ModelError, StoreError, UnknownModelError, leads_nowhere
+from enginebench_controller.errors import ModelError, StoreError, UnknownModelError, leads_nowhere, plainly
 from enginebench_controller.models.formats.description import describe_as, missing_file
 from enginebench_controller.models.formats.files import SourceFile, collect_files, hash_file
 from enginebench_controller.models.formats.signature import ModelDescription
@@ -232,14 +232,14 @@ class ModelLibrary:
         path = self._folder(digest) / _RECORD
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            files = tuple(ModelFile(**file) for file in record.pop("files"))
             if record.pop("schema_version") > _SCHEMA_VERSION:
                 raise StoreError(f"{path} was written by a newer enginebench; update this one")
+            files = tuple(ModelFile(**file) for file in record.pop("files"))
             return ModelVersion(files=files, derivation=DERIVATION.from_data(record.pop("derivation")), **record)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise StoreError(
-                f"the model library's record {path} cannot be read ({error}); delete the folder {path.parent} and "
-                "add the model again"
+                f"the model library's record {path} cannot be read ({plainly(error)}); update enginebench where a "
+                f"newer one wrote it, else delete the folder {path.parent} and add the model again"
             ) from error
 
     def _renamed(self, version: ModelVersion, name: str) -> ModelVersion:

@@ -10,7 +10,7 @@ from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.bisect import BisectKind, BisectOrder, prefix
+from enginebench_controller.plan.bisect import BisectKind, BisectOrder, make_order, prefix
 from enginebench_controller.plan.configurations import select_engines
 from enginebench_controller.plan.expand import refused_option
 from enginebench_controller.plan.gate import GateOrder, NeededEnvironment
@@ -29,7 +29,6 @@ from enginebench_controller.runs.searching import held, new_search
 from enginebench_controller.targets.session import TargetSession, completed, open_session
 from enginebench_controller.verdicts.bisect.answer import (
     Asked,
-    BisectAnswer,
     BisectGate,
     Replay,
     answer_of,
@@ -83,7 +82,7 @@ def bisect(home: Home, order: BisectOrder, watcher: BisectWatcher) -> Search:
 
 def go_on(home: Home, search: Search, watcher: BisectWatcher, *, trusted: bool) -> Search:
     """Go on with an interrupted bisect, whose step under way is finished first; returns it with its answer."""
-    order = BisectOrder.model_validate(search.order).model_copy(update={"trusted": trusted})
+    order = make_order(search.order).model_copy(update={"trusted": trusted})
     wish = ResumeOrder(trusted=trusted, enough_of=lambda benchmark_id: enough_of(home, benchmark_id))
     with held(home, search.id):
         watcher.set_out(search)
@@ -96,11 +95,6 @@ async def clear_away(home: Home, search: Search) -> None:
     """Remove the environments that an interrupted bisect has left. Raises `EnginebenchError` where one stays."""
     for name in begun_environments(home, prefix(search.id)):
         await uninstall(home, name)
-
-
-def stored_answer(search: Search) -> BisectAnswer | None:
-    """The answer of a bisect; None while there is none."""
-    return None if search.answer is None else BisectAnswer.model_validate(search.answer)
 
 
 def _digests(home: Home, order: BisectOrder) -> dict[str, str]:
@@ -284,13 +278,13 @@ class _Bisect:
 
 def gates_so_far(home: Home, search: Search) -> tuple[BisectGate, ...]:
     """The gates of a bisect that has no answer yet."""
-    order = BisectOrder.model_validate(search.order)
+    order = make_order(search.order)
     return gates_of(order, replay(home, search, order, {}))
 
 
 def progress_of(home: Home, search: Search) -> str:
     """How far a bisect without an answer has come, in a sentence."""
-    order = BisectOrder.model_validate(search.order)
+    order = make_order(search.order)
     done = replay(home, search, order, {})
     if isinstance(done.following, Decided):
         return f"{len(done.asked)} gates, and what they say is to be written down"

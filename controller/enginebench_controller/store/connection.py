@@ -18,7 +18,7 @@ from pathlib import Path
 import duckdb
 from filelock import FileLock, Timeout
 
-from enginebench_controller.errors import StoreBusyError, StoreError, leads_nowhere
+from enginebench_controller.errors import StoreBusyError, StoreError, leads_nowhere, unknown_word
 from enginebench_controller.store import schema
 from enginebench_controller.store.failures import explain, held_by_another_process, locked_out
 from enginebench_proto.agreed.durable import copy_whole, make_private_folder
@@ -111,7 +111,10 @@ def reading(
     """
     config = _READING | dict(confined or {})
     with _explained(path), _existing(path, timeout_s, config) if is_there(path) else in_memory(config) as connection:
-        yield connection
+        try:
+            yield connection
+        except ValueError as error:
+            raise unknown_word(error, str(path)) from error
 
 
 @contextmanager

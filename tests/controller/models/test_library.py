@@ -345,8 +345,18 @@ def test_a_damaged_record_names_the_folder_to_delete(library: ModelLibrary, tmp_
     record.write_text(record.read_text()[:40])
     with pytest.raises(StoreError, match="delete the folder"):
         library.versions()
-    record.write_text(json.dumps({"schema_version": 99, "files": []}))
-    with pytest.raises(StoreError, match="newer enginebench"):
+
+
+def test_a_record_of_a_newer_enginebench_is_told_as_one(library: ModelLibrary, tmp_path: Path) -> None:
+    version = library.add(save(tiny_classifier(), tmp_path / "a.onnx"))
+    record = tmp_path / "library" / version.digest / "version.json"
+    known = json.loads(record.read_text())
+    (file,) = known["files"]
+    record.write_text(json.dumps({**known, "schema_version": 99, "files": [{**file, "later": 1}]}))
+    with pytest.raises(StoreError, match=r"written by a newer enginebench; update this one$"):
+        library.versions()
+    record.write_text(json.dumps({**known, "derivation": {"kind": "distilled"}}))
+    with pytest.raises(StoreError, match=r"\('distilled' is not .*\); update enginebench where a newer one wrote it"):
         library.versions()
 
 

@@ -105,6 +105,16 @@ def test_a_file_made_by_a_newer_enginebench_is_left_alone(of_today):
     assert query(of_today, "SELECT count(*) FROM benchmarks") == [(1,)]
 
 
+def test_a_word_of_a_newer_enginebench_is_told_as_one(tmp_path):
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark("b1"), ())
+    store.add_measurement(invented.measured("m1", "b1"))
+    with duckdb.connect(store.path) as connection:
+        connection.execute("UPDATE measurements SET status = 'won'")
+    with pytest.raises(StoreError, match=r"results\.duckdb holds what only a newer enginebench knows.*'won'.*update"):
+        store.measurements("b1")
+
+
 def test_a_file_from_before_the_first_release_is_left_alone_and_told_what_to_do(of_today):
     with duckdb.connect(of_today) as connection:
         earlier = [LAST_VERSION - FIRST_VERSION + 1]

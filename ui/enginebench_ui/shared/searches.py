@@ -10,7 +10,7 @@ from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Benchmark, Search, SearchKind
 from enginebench_controller.runs.searching import is_held
 from enginebench_controller.store.searches import search_of
-from enginebench_controller.verdicts.bisect.answer import BisectAnswer
+from enginebench_controller.verdicts.bisect.answer import stored_answer
 from enginebench_controller.verdicts.bisect.words import headline
 from enginebench_ui.pages import BENCHMARK, OF_SEARCH
 from enginebench_ui.shared import reading
@@ -23,11 +23,10 @@ _LONGEST_NAME = 60
 
 def search_sentence(search: Search) -> str | None:
     """What a search has come to, in a sentence; None while it has no answer."""
-    if search.answer is None:
-        return None
-    if search.kind is SearchKind.RECOMMEND:
+    if search.answer is not None and search.kind is SearchKind.RECOMMEND:
         return str(search.answer["sentence"])
-    return headline(BisectAnswer.model_validate(search.answer))
+    answer = stored_answer(search)
+    return None if answer is None else headline(answer)
 
 
 def step_link(benchmark: Benchmark) -> None:

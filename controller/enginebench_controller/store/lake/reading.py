@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from enginebench_controller.errors import StoreError
+from enginebench_controller.errors import StoreError, unknown_word
 from enginebench_controller.store.connection import DEFAULT_TIMEOUT_S, in_memory, reading
 from enginebench_controller.store.lake.place import Lake, check_whole, dataset, explained, found, lake_at, no_lake
 from enginebench_controller.store.lake.tables import (
@@ -130,6 +130,8 @@ def reading_together(
         connection = shown
         try:
             yield connection
+        except ValueError as error:
+            raise unknown_word(error, " and ".join(str(path) if one == OWN else one for one in reads)) from error
         except duckdb.Error as error:
             failed = re.search(STREAM + _VIEW.format("([0-9]+)"), str(error))
             if failed is None and with_own:

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from enginebench_controller.errors import unknown_word
 from enginebench_controller.home import Home
 from enginebench_controller.plan.bisect import BisectKind, BisectOrder
 from enginebench_controller.plan.configurations import describe_load
@@ -161,6 +162,14 @@ class BisectAnswer(BaseModel):
     measured: str
     command: str
     remarks: tuple[str, ...]
+
+
+def stored_answer(search: Search) -> BisectAnswer | None:
+    """The answer of a bisect; None while there is none. Raises `StoreError` for words of a newer enginebench."""
+    try:
+        return None if search.answer is None else BisectAnswer.model_validate(search.answer)
+    except ValidationError as error:
+        raise unknown_word(error, f"the answer of {search.id}") from error
 
 
 def answer_of(home: Home, search: Search, order: BisectOrder, done: Replay) -> BisectAnswer:

@@ -1,16 +1,19 @@
 """What a search for a configuration has come to, as it is stored, and in words."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from enginebench_controller.errors import unknown_word
 from enginebench_controller.plan.plan import StepPurpose, run_command
 from enginebench_controller.plan.points import Point, Space, plan_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import Configuration, Hint, Load, MachineUse, TargetSnapshot
+from enginebench_controller.records.target import in_environment
 from enginebench_controller.verdicts.disturbances import WORTH_A_WORD, others_used, remedy
 from enginebench_controller.verdicts.recommend.candidates import LAST
 from enginebench_controller.verdicts.recommend.for_all import ForAll
@@ -169,10 +172,15 @@ def answer_document(found: Recommendation | Recommendations) -> dict[str, Any]:
 
 
 def read_answer(document: Mapping[str, Any]) -> Recommendation | Recommendations:
-    """The answer, or those of several targets, of what the store kept."""
-    if "targets" in document:
-        return TypeAdapter(Recommendations).validate_python(dict(document))
-    return TypeAdapter(Recommendation).validate_python(dict(document))
+    """The answer, or those of several targets, of what the store kept.
+
+    Raises `StoreError` for words of a newer enginebench.
+    """
+    kind: type[Recommendation | Recommendations] = Recommendations if "targets" in document else Recommendation
+    try:
+        return TypeAdapter(kind).validate_python(dict(document))
+    except ValidationError as error:
+        raise unknown_word(error, "the answer of a search") from error
 
 
 def recommendation(
@@ -213,7 +221,11 @@ def recommendation(
         steps=tuple(one.benchmark_id for one in steps),
         rate=answer.rate,
     )
-    return replace(found, sentence=_sentence(order, found), remarks=(*_disturbed(steps), *_remarks(order, found)))
+    return replace(
+        found,
+        sentence=_sentence(order, found),
+        remarks=(*_replaced(steps), *_disturbed(steps), *_remarks(order, found)),
+    )
 
 
 def limit_words(order: RecommendOrder) -> Iterator[str]:
@@ -319,6 +331,16 @@ def _disturbed(steps: Sequence[StoredStep]) -> Iterator[str]:
     use = MachineUse.together(one.others for one in steps if one.others is not None)
     if use is not None and use.share >= WORTH_A_WORD:
         yield f"meanwhile {others_used(use)}: {remedy(use)}"
+
+
+def _replaced(steps: Sequence[StoredStep]) -> Iterator[str]:
+    """A search that is gone on with may find another version where it left one."""
+    versions: dict[str, set[str]] = defaultdict(set)
+    for one in {one for step in steps for one in step.engines if one.version}:
+        versions[in_environment(one.name, one.environment)].add(str(one.version))
+    for name, several in sorted(versions.items()):
+        if len(several) > 1:
+            yield f"{name} was replaced meanwhile, and measured as {' and '.join(sorted(several))}: search anew"
 
 
 def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:

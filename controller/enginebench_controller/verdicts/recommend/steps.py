@@ -15,6 +15,7 @@ from enginebench_controller.records import (
     OUT_OF_TIME,
     Benchmark,
     BlockSamples,
+    EngineRef,
     MachineUse,
     Measurement,
     ModelVersion,
@@ -56,7 +57,8 @@ class StoredStep:
     """A step that was carried out: its benchmark, and the figures of each candidate's processes, in their order.
 
     `differences`: how far a candidate's outputs were from those of the model as given, as a share of the largest value.
-    `others` is what other processes used of the machine meanwhile, None where nobody could tell.
+    `others` is what other processes used of the machine meanwhile, None where nobody could tell, and `engines` what was
+    measured, in its versions.
     """
 
     benchmark_id: str
@@ -64,6 +66,7 @@ class StoredStep:
     figures: Mapping[int, Sequence[Figures]]
     differences: Mapping[int, float] = field(default_factory=dict)
     others: MachineUse | None = None
+    engines: frozenset[EngineRef] = frozenset()
 
 
 def stored_step(
@@ -112,6 +115,7 @@ def stored_step(
         figures,
         differences,
         MachineUse.together(use for one in measured.values() if (use := meanwhile(one)) is not None),
+        frozenset(one.engine for one in measured.values()),
     )
 
 

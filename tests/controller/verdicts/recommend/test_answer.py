@@ -4,16 +4,20 @@ import json
 
 import pytest
 
-from enginebench_controller.plan.plan import make_plan
-from enginebench_controller.records import MachineUse
+from enginebench_controller.errors import StoreError
+from enginebench_controller.plan.plan import StepPurpose, make_plan
+from enginebench_controller.records import EngineRef, MachineUse
 from enginebench_controller.records.run import ProcessUse
+from enginebench_controller.verdicts.recommend import answer
 from enginebench_controller.verdicts.recommend.answer import (
     answer_document,
     read_answer,
     recommendations,
 )
+from enginebench_controller.verdicts.recommend.candidates import Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
+from enginebench_controller.verdicts.recommend.steps import StoredStep
 from invented_recommendations import carried_out, for_two_targets, order, points
 
 
@@ -126,6 +130,20 @@ def test_what_was_never_run_is_counted_and_has_no_figures() -> None:
 def test_an_answer_is_the_same_after_it_was_kept() -> None:
     found = carried_out(order())
     assert read_answer(json.loads(json.dumps(answer_document(found)))) == found
+
+
+def test_an_answer_with_a_word_of_a_newer_enginebench_is_told_as_one() -> None:
+    kept = json.loads(json.dumps(answer_document(carried_out(order()))))
+    with pytest.raises(StoreError, match=r"holds what only a newer enginebench knows.*'proven' is not one of"):
+        read_answer({**kept, "outcome": "proven"})
+
+
+def test_an_engine_that_was_replaced_between_two_steps_is_told() -> None:
+    taken = StepTaken(Step(StepPurpose.LOOK, (0,), 1, 1.0), (), {}, seconds=1)
+    same, older, newer = EngineRef("torch", "default", "2.1"), *(EngineRef("ort", "own", one) for one in ("1.2", "1.3"))
+    steps = [StoredStep("b1", taken, {}, engines=frozenset({same, one})) for one in (older, newer)]
+    assert list(answer._replaced(steps[:1])) == []
+    assert list(answer._replaced(steps)) == ["ort@own was replaced meanwhile, and measured as 1.2 and 1.3: search anew"]
 
 
 def test_points_are_labelled_with_how_far_their_outputs_are_and_so_is_the_best() -> None:

@@ -99,7 +99,7 @@ def test_what_crashed_is_refused_and_what_somebody_cancelled_may_run_once_more(t
     store.add_bundles([BenchmarkBundle(BENCHMARK, (ended,), (invented.snapshot(),))])
     told = stored_step(store, asked, found, Step(StepPurpose.LOOK, (0, 1), 1, 0.5), BENCHMARK)
     assert told.taken.refused.keys() == ({0} if is_refused else set())
-    assert told.taken.rounds == ()
+    assert told.taken.rounds == () and told.engines == ({ended.engine} if is_refused else set())
 
 
 @pytest.mark.parametrize("is_known", [True, False])

@@ -9,12 +9,12 @@ import streamlit as st
 from enginebench_controller.files.palette import OWN_ENGINES
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
 from enginebench_controller.home import home_to_read
-from enginebench_controller.plan.bisect import METRICS, BisectOrder
+from enginebench_controller.plan.bisect import METRICS, make_order
 from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.records import LOCAL_TARGET, Search, SearchKind
 from enginebench_controller.runs.bisecting import gates_so_far, progress_of
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate
+from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate, stored_answer
 from enginebench_controller.verdicts.bisect.decision import BisectFinding
 from enginebench_controller.verdicts.bisect.words import headline, remarks
 from enginebench_ui.pages.bisect.shapes import BisectForm, arguments, gate_rows, layer_rows, refusals, way, way_html
@@ -107,15 +107,15 @@ def show_form() -> None:
 def show_search(search: Search) -> None:
     """Show what a bisect has come to; without an answer, how far it has come."""
     steps = reading.steps_of(search.id)
-    if search.answer is None:
+    answer = stored_answer(search)
+    if answer is None:
         with reading.banner_on_error():
             gates, said = read_progress(search.id)
         show_open(search, said)
-        order = BisectOrder.model_validate(search.order)
+        order = make_order(search.order)
         with st.container(border=True, key="answer"):
             st.html(way_html(way(order.labels, gates, None)))
     else:
-        answer = BisectAnswer.model_validate(search.answer)
         gates = answer.gates
         show_answer(search, answer)
         show_layers(answer)
@@ -176,7 +176,7 @@ def show_layers(answer: BisectAnswer) -> None:
 
 def what_is_bisected(search: Search) -> str:
     """Say from where to where, for the list."""
-    order = BisectOrder.model_validate(search.order)
+    order = make_order(search.order)
     return f"{order.labels[0]} to {order.labels[-1]}"
 
 
