@@ -1,7 +1,10 @@
 """Ordering a benchmark and a profile on the pages: what is offered, what it comes to, and a job that carries it out."""
 
 import time
+import tomllib
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import invented
@@ -9,11 +12,12 @@ from controller.tiny_models import save, tiny_classifier
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import cancel, jobs
 from enginebench_controller.jobs.record import JobState
+from enginebench_controller.plan.plan import make_plan
 from enginebench_ui.pages import JOB, JOBS, NEW_BENCHMARK, NEW_PROFILE
 from enginebench_ui.shared.order_fields import address_of
 from integration.bench import Bench
 from offered import engine, missing, target
-from opened_pages import opened, texts
+from opened_pages import button, opened, texts
 
 pytestmark = pytest.mark.slow
 
@@ -200,6 +204,27 @@ def test_cores_said_by_a_word_are_taken_over_and_opened_from_an_address(asked, m
         said = app.selectbox(key="cores").value if columns == 1 else app.multiselect(key="several_cores").value
         assert (said if columns == 1 else [*map(str, said)]) == (cores[0] if columns == 1 else cores)
         assert len(grid(app)[0]) == 1 + columns
+
+
+def test_an_open_loop_on_inputs_of_ones_own_is_the_same_in_a_form_that_begins_with_it(asked, model, tmp_path):
+    (folder := tmp_path / "photos").mkdir()
+    np.save(folder / "a.npy", np.zeros((1, 3, 4, 4), np.float32))
+    driven = {"load": ["open-loop"], "requests": [4], "rate": [50, 62.5]}
+    fed = {"input_folder": str(folder), "inputs": 3, "seed": 7}
+    plan = make_plan({"models": [model.digest], "engines": ["x"], "name": "tiny on x", **driven, **fed}, "t").document()
+    app = opened(NEW_BENCHMARK, **dict(address_of(plan)))
+    assert texts(app.error) == []
+    assert make_plan(tomllib.loads(app.code[0].value), "t").document() == plan
+
+
+def test_the_rate_of_an_open_loop_is_taken_over(asked, model):
+    plan = make_plan({"models": ["m"], "load": ["open-loop"], "rate": [50, 62.5]}, "t").document()
+    asked.store.add_benchmark(replace(invented.benchmark("b0000001"), plan=plan))
+    app = opened(NEW_BENCHMARK, model=model.digest, engine="x", **{"with": "b0000001"})
+    button(app, "Same configurations as that one").click().run()
+    assert not app.exception
+    assert texts(app.error) == []
+    assert app.text_input(key="rate").value == "50.0, 62.5"
 
 
 def several_cores(plan):

@@ -64,6 +64,7 @@ def test_the_axes_of_a_stored_plan_come_back():
         "load": ["async"],
         "hint": ["none"],
         "requests": [],
+        "rate": [],
     }
     assert axes_of({"batch": "not a list"}) == {}
 
@@ -84,6 +85,18 @@ def test_an_address_begins_a_form_where_a_plan_was():
     said = address_of(driven.document() | {"options": {"e.o": "1"}})
     assert [each for each in said if each[0] in ("requests", "shape", "options")] == [
         *(("requests", "4"), ("shape", "x=1x8, y=8"), ("options", "e.o=1"))
+    ]
+
+
+def test_an_address_says_how_often_requests_arrive_and_what_the_model_is_fed():
+    fed = {"input_folder": "/data/photos", "inputs": 3, "seed": 7}
+    plan = make_plan({"models": ["m"], "load": ["open-loop"], "rate": [50, 62.5], **fed}, "t")
+    said = address_of(plan.document())
+    assert [each for each in said if each[0] in ("rate", "folder", "inputs", "seed")] == [
+        ("rate", "50.0, 62.5"),
+        ("folder", "/data/photos"),
+        ("inputs", "3"),
+        ("seed", "7"),
     ]
 
 

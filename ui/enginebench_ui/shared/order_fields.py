@@ -129,12 +129,12 @@ def default_name(models: Iterable[str], engines: Sequence[str]) -> str:
 def axes_of(plan: Mapping[str, Any]) -> Fields:
     """Return what a stored plan says of batch, cores and the way an engine is driven, as far as a form has it."""
     known = Plan.model_fields
-    names = ("batch", "cores", "streams", "precision", "load", "hint", "requests")
+    names = ("batch", "cores", "streams", "precision", "load", "hint", "requests", "rate")
     return {name: list(plan[name]) for name in names if name in known and isinstance(plan.get(name), list)}
 
 
 def address_of(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what the address of a form says that begins with the models, places and configurations of a plan."""
+    """Return what the address of a form says that begins with models, places, configurations and inputs of a plan."""
     axes, digests = axes_of(plan), plan.get("digests") or {}
     models = [str(digests.get(name, name))[:_DIGEST_OR_NAME] for name in plan.get("models", ())]
     said = [("model", ",".join(models))]
@@ -149,7 +149,8 @@ def address_of(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
             said += [(one, value) for value in values]
     said += [(name, str(value)) for name in ("precision", "load", "hint") for value in axes.get(name, ())]
     said += [("streams", ", ".join(map(str, axes["streams"])))] if axes.get("streams", [1]) != [1] else []
-    said += [("requests", ", ".join(map(str, axes["requests"])))] if axes.get("requests") else []
+    said += [(name, ", ".join(map(str, axes[name]))) for name in ("requests", "rate") if axes.get(name)]
+    said += [(name, str(plan[field])) for name, field in _INPUTS.items() if plan.get(field)]
     said += [(name, _pairs_text(plan[field])) for name, field in _PAIRS.items() if plan.get(field)]
     return said
 
@@ -159,6 +160,7 @@ def _pairs_text(said: Mapping[str, Any]) -> str:
 
 
 _PLACES = {"target": "targets", "device": "devices"}
+_INPUTS = {"folder": "input_folder", "inputs": "inputs", "seed": "seed"}
 _PAIRS = {"shape": "shapes", "batch_axis": "batch_axis", "values": "input_values", "options": "options"}
 _DIGEST_OR_NAME = 64
 

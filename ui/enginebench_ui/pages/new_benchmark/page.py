@@ -240,7 +240,7 @@ def _take_over(plan: Mapping[str, Any]) -> None:
     for name in ("precision", "load", "hint"):
         if axes.get(name):
             st.session_state[name] = axes[name]
-    for name in ("streams", "requests"):
+    for name in ("streams", "requests", "rate"):
         st.session_state[name] = ", ".join(map(str, axes.get(name, ())))
 
 
