@@ -55,15 +55,25 @@ def find_subjects(store: Store, names: Sequence[str]) -> Subjects:
     found = [store.ids_by_kind(name) for name in names]
     for name, kinds in zip(names, found, strict=True):
         if not kinds:
-            raise InputError(
-                f"there is no benchmark, profile or measurement {name!r}; "
-                "`enginebench list` and `enginebench profiles list` show those there are"
-            )
+            raise _unknown(store, name)
     common = [kind for kind in KINDS if all(kind in kinds for kinds in found)]
     if not common:
         raise InputError(_mixed(names, found))
     also = _also(common[1], found) if len(common) > 1 else ""
     return _read(store, common[0], names, found, also)
+
+
+def _unknown(store: Store, name: str) -> InputError:
+    """The error for a name that means nothing of these kinds. `list` shows searches, too, and folds their steps."""
+    if searches := store.searches_meant(name):
+        steps = shortest([step.id for one in searches for step in store.steps_of(one.id)])
+        return InputError(
+            f"{name!r} is a search, and its steps are benchmarks; name those instead: {' '.join(steps) or 'none yet'}"
+        )
+    return InputError(
+        f"there is no benchmark, profile or measurement {name!r}; "
+        "`enginebench list` and `enginebench profiles list` show those there are"
+    )
 
 
 def _also(kind: str, found: Sequence[Mapping[str, Sequence[str]]]) -> str:

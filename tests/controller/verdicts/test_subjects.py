@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
+import invented_bisects
 import invented_profiles
 from enginebench_controller.errors import InputError
 from enginebench_controller.store.store import Store
@@ -77,6 +78,19 @@ def test_what_cannot_be_compared_is_refused_in_one_sentence(store, names, senten
     with pytest.raises(InputError) as caught:
         find_subjects(store, names)
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_search_is_told_as_that_with_its_steps_which_can_be_named(store):
+    search = invented_bisects.search(None)
+    store.add_search(search)
+    for number in (1, 0):
+        step = invented.benchmark(f"57e{number}c0ffee", "gate")
+        of_search = {"id": search.id, "step": number, "title": "which is it"}
+        store.add_benchmark(replace(step, plan={**step.plan, "search": of_search}))
+    for named in (search.id, search.id[:6], search.name):
+        with pytest.raises(InputError) as caught:
+            find_subjects(store, ["nightly", named])
+        assert str(caught.value).startswith(f"{named!r} is a search") and "57e0c0 57e1c0" in str(caught.value)
 
 
 def test_a_store_that_is_not_there_has_nothing(tmp_path):
