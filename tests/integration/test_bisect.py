@@ -201,6 +201,10 @@ def test_versions_are_bisected_over_wheels_in_environments_that_are_gone_afterwa
             ("--engine", "planted", "--good", "1.0", "--bad", "1.2", "--wheels", "W", "--target", "127.0.0.1:1"),
             "not on target '127.0.0.1:1': run enginebench there",
         ),
+        (
+            ("--engine", "planted", "--good", "1.0", "--bad", "1.2", "--wheels", "W", "--precision", "f32,bf16"),
+            "a gate is of one configuration: give --precision one value",
+        ),
         (("--options", "fake.latency_us=1,2", "--metric", "speed"), "--metric: 'speed' is not one of latency"),
         (("--options", "fake.latency_us=1,2", "--metric", "size"), "--metric size cannot be bisected"),
         (("--options", "fake.latency_us=1,2", "--budget", "1s"), "--budget 1s is too short: "),

@@ -288,6 +288,14 @@ def common_plan(order: GateOrder, sides: tuple[GateSide, GateSide]) -> Plan:
         **order.fields,
         **_length(checked),
     }
+    return gate_plan(fields)
+
+
+def gate_plan(fields: Mapping[str, Any]) -> Plan:
+    """The plan of these fields, as a gate can have it.
+
+    Raises `InputError` for what is no plan, or one of several configurations or targets.
+    """
     plan = make_plan(fields, "gate")
     axes = {"batch": plan.batch, "cores": plan.cores, "device": plan.devices, "precision": plan.precision}
     several = [name for name, values in axes.items() if len(values) > 1 or (name, values) == ("device", ("all",))]

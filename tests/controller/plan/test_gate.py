@@ -5,7 +5,7 @@ import re
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.gate import chosen_engine, needed, parse_sides, rung_fields
+from enginebench_controller.plan.gate import chosen_engine, gate_plan, needed, parse_sides, rung_fields
 from enginebench_controller.runs.environments import _reason
 from offered import engine, missing, target
 
@@ -48,6 +48,22 @@ def test_what_both_have_in_common_is_said_once() -> None:
 def test_what_is_no_side_gets_a_sentence(model, base, head, engine, said) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         parse_sides(model, base, head, engine)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"batch": [1, 4]}, "a gate is of one configuration: give --batch one value"),
+        ({"precision": ["f32", "bf16"]}, "a gate is of one configuration: give --precision one value"),
+        ({"devices": ["all"]}, "a gate is of one configuration: give --device one value"),
+        ({"targets": ["nuc", "pi"]}, "a gate is of one target: give one --target"),
+    ],
+)
+def test_a_gate_is_of_one_configuration_on_one_target(fields, said) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        gate_plan({"models": ["m"], **fields})
+    alone = {"batch": [4], "precision": ["bf16"], "devices": ["GPU"], "targets": ["nuc"]}
+    assert gate_plan({"models": ["m"], **alone}).batch == (4,)
 
 
 def test_a_version_that_is_there_needs_nothing_and_prefers_the_default_environment() -> None:

@@ -22,8 +22,9 @@ from enginebench_controller.jobs.record import MadeKind
 from enginebench_controller.jobs.reporting import ProgressWriter
 from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.bisect import METRICS, BisectKind, BisectOrder, make_order, narrowed, parse_option
+from enginebench_controller.plan.gate import gate_plan
 from enginebench_controller.plan.options import split
-from enginebench_controller.plan.plan import GateMetric, GateTerms, make_plan
+from enginebench_controller.plan.plan import GateMetric, GateTerms
 from enginebench_controller.records import Search
 from enginebench_controller.runs.bisecting import bisect as run_bisect
 from enginebench_controller.runs.bisecting import go_on, progress_of
@@ -125,7 +126,7 @@ def bisect(
         "precision": split(precision),
     }
     asked = {name: value for name, value in common.items() if value is not None} | fields
-    make_plan({"models": ["any"], **asked}, "gate")
+    gate_plan({"models": ["any"], **asked})
     order = make_order(
         {
             **_candidates(model, engine, (good, bad), (versions, models, options), (package, wheels)),
