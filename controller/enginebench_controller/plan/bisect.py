@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from enginebench_controller.errors import InputError, wrong_value
-from enginebench_controller.plan.gate import GateSide, checked_terms, parse_sides
+from enginebench_controller.plan.gate import PLUGIN, GateSide, checked_terms, parse_sides
 from enginebench_controller.plan.plan import Duration, GateMetric, Percent, parse_percent
 
 METRICS = (GateMetric.LATENCY, GateMetric.FIRST_INFERENCE, GateMetric.COMPILE, GateMetric.MEMORY)
@@ -116,6 +116,11 @@ def make_order(fields: Mapping[str, Any]) -> BisectOrder:
         raise InputError(f"--metric {order.metric} cannot be bisected: give one of {', '.join(METRICS)}")
     if order.worse_share <= 0:
         raise InputError(f"--worse {order.worse} is nothing that noise does not do, too: give 1% or more")
+    if "==" in order.engine or order.engine.startswith(PLUGIN):
+        raise InputError(
+            f"--engine {order.engine} would have to be installed, and a bisect installs nothing but the versions that "
+            "it is of: name an engine that is there, as E or E@ENVIRONMENT"
+        )
     checked_terms({"budget": order.budget})
     _check_candidates(order)
     return order
