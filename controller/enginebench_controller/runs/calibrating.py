@@ -23,6 +23,8 @@ CANCEL_SECONDS = 5.0
 
 Running = Callable[[int, int, str, int, float], None]
 """Told how far a calibration is: its number, from 0, how many there are, engine, cores, and the share that is done."""
+LeftOut = Callable[[str], None]
+"""Told, in a sentence, which of all engines is not calibrated, and why."""
 _OnShare = Callable[[float], None]
 
 
@@ -51,7 +53,9 @@ class EngineCalibration:
     failure: Failure | None = None
 
 
-async def calibrate(home: Home, order: CalibrationOrder, running: Running) -> tuple[EngineCalibration, ...]:
+async def calibrate(
+    home: Home, order: CalibrationOrder, running: Running, left_out: LeftOut
+) -> tuple[EngineCalibration, ...]:
     """Calibrate and keep the peaks.
 
     Raises `InputError` for an unknown target, engine or device, `UnreachableError`, and `AgentError` for what the
@@ -64,7 +68,7 @@ async def calibrate(home: Home, order: CalibrationOrder, running: Running) -> tu
             snapshot, "what it can do at most says nothing of a processor, so there is nothing to calibrate"
         )
         client = session.clients[snapshot.target]
-        specs = list(_specs(order, snapshot))
+        specs = list(_specs(order, snapshot, left_out))
         done = []
         for number, (spec, version) in enumerate(specs):
             on_share = partial(running, number, len(specs), spec.engine, spec.configuration.cores)
@@ -81,25 +85,44 @@ def core_counts(available: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*powers, available]))
 
 
-def _specs(order: CalibrationOrder, snapshot: TargetSnapshot) -> Iterator[tuple[run_pb2.RunSpec, str]]:
+def _specs(
+    order: CalibrationOrder, snapshot: TargetSnapshot, left_out: LeftOut
+) -> Iterator[tuple[run_pb2.RunSpec, str]]:
     """Each calibration as a run, with the version of its engine."""
-    engines, problems = select_engines(order.engines, snapshot.engines, snapshot.target)
-    if problems:
-        raise InputError("\n".join(problems))
-    for engine in engines:
-        counts = order.cores or core_counts(default_cores(engine, snapshot))
-        device = _device(order, engine, snapshot.target)
-        for cores in counts:
+    for engine, device in places(order, snapshot, left_out):
+        for cores in order.cores or core_counts(default_cores(engine, snapshot)):
             yield _spec(engine, device, cores), engine.version
 
 
-def _device(order: CalibrationOrder, engine: AvailableEngine, target: str) -> str:
+def places(
+    order: CalibrationOrder, snapshot: TargetSnapshot, left_out: LeftOut
+) -> tuple[tuple[AvailableEngine, str], ...]:
+    """The engines to calibrate, each with its device; of "all" those without it are left out.
+
+    Raises `InputError` where none has it, or not each that was named.
+    """
+    engines, problems = select_engines(order.engines, snapshot.engines, snapshot.target)
+    devices = [(engine, _device(order, engine)) for engine in engines]
+    found = tuple((engine, device) for engine, device in devices if device is not None)
+    unable = [_why_not(order, engine, snapshot.target) for engine, device in devices if device is None]
+    if problems or (unable and not (found and order.engines == ("all",))):
+        raise InputError("\n".join([*problems, *unable]))
+    for sentence in unable:
+        left_out(sentence)
+    return found
+
+
+def _device(order: CalibrationOrder, engine: AvailableEngine) -> str | None:
     names = [device.name for device in engine.devices]
-    wanted = order.device or (DEFAULT_DEVICE if DEFAULT_DEVICE in names else next(iter(names), ""))
-    if wanted not in names:
-        has = ", ".join(names) or "none"
-        raise InputError(f"engine {engine.name!r} has no device {wanted!r} on target {target!r}; it has: {has}")
-    return wanted
+    wanted = order.device or (DEFAULT_DEVICE if DEFAULT_DEVICE in names else next(iter(names), None))
+    return wanted if wanted in names else None
+
+
+def _why_not(order: CalibrationOrder, engine: AvailableEngine, target: str) -> str:
+    if not engine.devices:
+        return f"engine {engine.name!r} found no device on target {target!r}"
+    has = ", ".join(device.name for device in engine.devices)
+    return f"engine {engine.name!r} has no device {order.device!r} on target {target!r}; it has: {has}"
 
 
 def _spec(engine: AvailableEngine, device: str, cores: int) -> run_pb2.RunSpec:

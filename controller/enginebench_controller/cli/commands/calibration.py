@@ -56,7 +56,7 @@ def calibrate_target(
     """
     order = CalibrationOrder(name, tuple(split(engine) or ("all",)), device, _counts(cores))
     with _Bar() as bar:
-        found = asyncio.run(calibrate(default_home(), order, bar.running))
+        found = asyncio.run(calibrate(default_home(), order, bar.running, bar.left_out))
         bar.ended(found)
     if json:
         print_json(_document(found))
@@ -144,6 +144,12 @@ class _Bar:
         described = _title(engine, cores)
         self._progress.update(self._task, description=described, completed=(number + share) / total)
         self._written.step(number, total, described, share)
+
+    def left_out(self, sentence: str) -> None:
+        """See `calibrating.LeftOut`."""
+        told = f"left out: {sentence}"
+        self._progress.console.print(plain(told), soft_wrap=True)
+        self._written.note(told)
 
     def ended(self, found: Sequence[EngineCalibration]) -> None:
         """All is over, and this came of it."""
