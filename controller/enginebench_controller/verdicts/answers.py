@@ -20,6 +20,7 @@ from enginebench_controller.records.model import families
 from enginebench_controller.stats.comparison import PRACTICAL, Side
 from enginebench_controller.stats.ranking import MOST_PROCESSES, Ranking, Standing, rank
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.answer_command import command_that_would_tell
 from enginebench_controller.verdicts.answer_words import (
     AnswerGround,
     Blocks,
@@ -27,7 +28,6 @@ from enginebench_controller.verdicts.answer_words import (
     answer_remarks,
     by_whom,
     cannot_tell,
-    command_that_would_tell,
     disturbed_share,
     is_self_test,
     medians_apart,
@@ -215,9 +215,8 @@ def _told(start: Answer, order: Sequence[Rival], found: Ranking, ground: AnswerG
         words = cannot_tell(order, found) + ("" if is_itself else _why(contested, found))
         # How the numbers scatter there says nothing of how many it takes when nobody disturbs.
         processes = None if _is_disturbed(contested) else found.processes
-        command = command_that_would_tell(
-            ground.plan or {}, [one.measurement for one in contested], processes, ground.models
-        )
+        again, fellows = ([one.measurement for one in some] for some in (contested, order))
+        command = command_that_would_tell(ground.plan or {}, again, fellows, processes, ground.models)
         advice = command and _advice(order, contested, processes)
     return replace(
         start,

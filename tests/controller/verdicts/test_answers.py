@@ -1,21 +1,18 @@
 """Answers: which is fastest, by how much, and why it cannot be told, in the same words everywhere."""
 
 import shlex
-import tomllib
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import invented
-from enginebench_controller.cli import make_app
+from controller.verdicts.rivals import ASKED, PROCESSES, answered, member
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import (
     Arrivals,
     BlockSamples,
-    Configuration,
     Derivation,
     DerivationKind,
     Effective,
@@ -26,47 +23,10 @@ from enginebench_controller.records import (
     Readback,
     ReadbackSource,
 )
-from enginebench_controller.records.run import BlockLatency
-from enginebench_controller.verdicts.answers import AnswerOutcome, RankMetric, answers_across, answers_within, contested
+from enginebench_controller.verdicts.answers import AnswerOutcome, RankMetric, answers_across, contested
 from enginebench_controller.verdicts.pairing import compare_pairs, pairs_across, pairs_within, planned_processes
 
-PROCESSES, BLOCKS = 6, 8
-ASKED = Configuration("CPU", 1, cores=2)
 BF16 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("bf16", ReadbackSource.ENGINE_API))
-
-
-def member(name, ms, *, spread=0.002, group="b1-0", processes=PROCESSES, seed=0, **fields):
-    """A measurement on an engine of this name, of processes whose medians scatter around `ms`, and its blocks.
-
-    All members share what the machine did meanwhile, which moves each process by far more than they differ.
-    """
-    shared = np.random.default_rng(7).lognormal(0, 0.1, (100, BLOCKS))
-    own = np.random.default_rng([seed, *name.encode()]).lognormal(0, spread, 100)
-    medians_ns = ms * 1e6 * own[:processes, None] * shared[:processes]
-    base = invented.measured(name, engine=name, latency_ms=ms, interleaving_group=group)
-    whole = tuple(
-        replace(
-            base.processes[0], index=index, median_ns=float(np.median(row)), throughput_items_per_s=1e9 / row.mean()
-        )
-        for index, row in enumerate(medians_ns)
-    )
-    template = base.blocks[0]
-    blocks = tuple(
-        replace(template, process=process, index=place, iterations=10, duration_ns=int(10 * median))
-        for process, row in enumerate(medians_ns)
-        for place, median in enumerate(row)
-    )
-    told = tuple(
-        BlockLatency(process, place, 10, int(10 * median), float(median))
-        for process, row in enumerate(medians_ns)
-        for place, median in enumerate(row)
-    )
-    return replace(base, processes=whole, blocks=blocks, **fields), told
-
-
-def answered(*members, models=(), plan=None):
-    measurements = [measurement for measurement, _ in members]
-    return answers_within(measurements, {one.id: blocks for one, blocks in members}, models, plan)
 
 
 def test_the_fastest_is_named_with_how_much_faster_it_is_than_each_of_the_others():
@@ -112,20 +72,6 @@ def test_what_cannot_be_told_says_why_and_gives_the_command_that_would():
     assert words[:4] == ["enginebench", "run", "net.onnx", "--engine"] and words[4] == "openvino,ort"
     assert "--option" in words and "zoo:other" not in words and "4" not in words
     assert int(words[words.index("--processes") + 1]) > PROCESSES
-
-
-def test_the_command_is_one_that_can_be_typed(tmp_path, monkeypatch):
-    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
-    fields = {"models": ["a b.onnx"], "shapes": {"x": "1x8"}, "input_values": {"n": "0..5"}, "seed": 3, "processes": 2}
-    fields |= {"image": {"mean": [0.5, 0.25]}, "input_folder": "/some where", "interval": "2%", "duration": "4s"}
-    document = make_plan(fields, "run").document() | {"digests": {"a b.onnx": "ab" * 32}}
-    (answer,) = answered(member("openvino", 4.0, spread=0.2), member("ort", 4.1, spread=0.2), plan=document)
-    command = shlex.split(answer.command)
-    printed = CliRunner().invoke(make_app(), [*command[1:], "--print-plan"], catch_exceptions=False)
-    assert printed.exit_code == 0
-    plan = tomllib.loads(printed.stdout)
-    assert (plan["models"], plan["shapes"], plan["input_values"]) == (["a b.onnx"], {"x": "1x8"}, {"n": "0..5"})
-    assert (plan["image"]["mean"], plan["input_folder"]) == ([0.5, 0.25], "/some where")
 
 
 def test_wrong_outputs_never_win_and_failures_are_named():
