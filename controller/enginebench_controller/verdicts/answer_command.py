@@ -7,7 +7,7 @@ from typing import Any
 from enginebench_controller.errors import InputError
 from enginebench_controller.plan.configurations import names_in
 from enginebench_controller.plan.plan import PROCESSES, Plan, make_plan, parse_duration_ns, run_command
-from enginebench_controller.records import Load, Measurement, ModelVersion
+from enginebench_controller.records import ArrivalProcess, Load, Measurement, ModelVersion
 from enginebench_controller.records.target import in_environment
 
 _KEPT = frozenset(Plan.model_fields) - {"name", "order_seed", "interleave", "max_duration", "ladder", "rungs"}
@@ -64,6 +64,7 @@ def _work(
         "cores": [asked.place],
         "load": [str(asked.load)],
         "rate": [asked.arrivals.rate_per_s] if asked.arrivals else [],
+        "arrivals": str(asked.arrivals.process if asked.arrivals else ArrivalProcess.POISSON),
         **{axis: _each(members, _AXES[axis]) for axis in ("streams", "precision", "hint")},
         "requests": _each(members, _AXES["requests"]) if asked.load is not Load.SYNC and plan.requests else [],
         "options": {

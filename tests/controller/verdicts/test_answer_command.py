@@ -13,7 +13,7 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.plan.configurations import BoundModel
 from enginebench_controller.plan.expand import expand
 from enginebench_controller.plan.plan import make_plan
-from enginebench_controller.records import Derivation, DerivationKind, Device, Hint
+from enginebench_controller.records import ArrivalProcess, Arrivals, Derivation, DerivationKind, Device, Hint, Load
 from offered import engine, target
 
 NET = invented.model(name="net")
@@ -100,3 +100,11 @@ def test_engines_that_can_do_all_that_is_in_doubt_are_named():
     (answer,) = in_doubt(plan, *engines, but=lambda case: (case.engine.name, case.configuration.hint) in slow)
     again = typed(answer.command)
     assert (again.engines, set(again.hint)) == (("a", "b"), {Hint.NONE, Hint.LATENCY})
+
+
+def test_arrivals_are_said_again_with_the_load_that_has_them_and_with_no_other():
+    fields = {"load": ["sync", "open-loop"], "rate": [50], "arrivals": "constant"}
+    answers = in_doubt(make_plan({"models": ["net.onnx"]} | fields, "run"), PLAIN, ABLE)
+    again = [one.configuration for answer in answers for one in expanded(typed(answer.command), PLAIN, ABLE)]
+    constant = Arrivals(50, ArrivalProcess.CONSTANT)
+    assert {(one.load, one.arrivals) for one in again} == {(Load.SYNC, None), (Load.OPEN_LOOP, constant)}
