@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.binding import Binding
@@ -150,6 +150,19 @@ def meant_for(own: ModelDescription, others: Iterable[ModelDescription], said: M
     foreign = said.keys() - {one.name for one in own.inputs} if own.inputs_known else set()
     theirs = {one.name for other in others for one in other.inputs} if foreign else set()
     return {name: one for name, one in said.items() if name not in foreign & theirs}
+
+
+_OF_SINGLE_INPUTS = ("shapes", "batch_axis", "input_values")
+
+
+def said_of(inputs: Iterable[InputTensor], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What the fields of a plan say of these inputs alone: that of another model is refused where only these run."""
+    names = {one.name for one in inputs}
+    return {
+        field: {name: one for name, one in fields[field].items() if name in names}
+        for field in _OF_SINGLE_INPUTS
+        if field in fields
+    }
 
 
 def input_set(plan: Plan, bound: Binding, inputs: Sequence[InputTensor], said: Mapping[str, str]) -> InputSet:

@@ -1,12 +1,13 @@
 """What measures a model beside its INT8 version, as a profile of it was configured."""
 
 from enginebench_controller.models.library import INT8_PREFIX
+from enginebench_controller.plan.configurations import said_of
 from enginebench_controller.plan.plan import Plan, make_plan
 from enginebench_controller.records import LOCAL_TARGET, Load, Profile
 from enginebench_controller.records.target import in_environment
 
 _INPUTS = ("shapes", "batch_axis", "seed", "inputs", "input_folder", "input_values", "image")
-"""What the profile's own plan says of inputs holds for both versions."""
+"""What the profile's own plan says of the model's inputs holds for both versions."""
 
 
 def beside_int8(profile: Profile, model: str, name: str | None = None) -> Plan:
@@ -35,4 +36,4 @@ def beside_int8(profile: Profile, model: str, name: str | None = None) -> Plan:
         "requests": [asked.requests] if asked.load is Load.ASYNC else [],
         "options": options,
     }
-    return make_plan(said | fields, "the plan of this profile")
+    return make_plan(said | said_of(asked.inputs, said) | fields, "the plan of this profile")

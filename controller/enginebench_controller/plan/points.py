@@ -9,7 +9,13 @@ from typing import Any
 
 from enginebench_controller.errors import InputError, ModelError, PlanError
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.configurations import cores_meant, default_cores, select_engines, usable_cores
+from enginebench_controller.plan.configurations import (
+    cores_meant,
+    default_cores,
+    said_of,
+    select_engines,
+    usable_cores,
+)
 from enginebench_controller.plan.expand import Case, expand
 from enginebench_controller.plan.plan import Plan, SearchStep, make_plan
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, RecommendOrder, common_plan
@@ -261,8 +267,9 @@ def at_rate(point: Point, rate_per_s: float) -> dict[str, Any]:
 def plan_of(order: RecommendOrder, point: Point, rate_per_s: float | None = None) -> Plan:
     """The plan that measures one point as `enginebench run` does, at a rate if one is given."""
     own = point.fields if rate_per_s is None else at_rate(point, rate_per_s)
-    fields = {**order.fields, **own, "targets": [] if order.target is None else [order.target]}
-    return make_plan(fields, "recommend")
+    inputs = said_of(point.case.configuration.inputs, order.fields)
+    targets = [] if order.target is None else [order.target]
+    return make_plan({**order.fields, **inputs, **own, "targets": targets}, "recommend")
 
 
 def _most_cores(order: RecommendOrder, snapshot: TargetSnapshot) -> int:

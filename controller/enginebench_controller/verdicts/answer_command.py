@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.configurations import names_in
+from enginebench_controller.plan.configurations import names_in, said_of
 from enginebench_controller.plan.plan import PROCESSES, Plan, make_plan, parse_duration_ns, run_command
 from enginebench_controller.records import ArrivalProcess, Load, Measurement, ModelVersion
 from enginebench_controller.records.target import in_environment
@@ -55,6 +55,7 @@ def _work(
     asked = members[0].configuration
     engines = _engines(plan, members, fellows)
     owners = names_in(engines)
+    inputs = [tensor for one in members for tensor in one.configuration.inputs]
     return {
         "models": names or list(plan.models),
         "engines": engines,
@@ -70,6 +71,7 @@ def _work(
         "options": {
             key: value for key, value in plan.options.items() if not owners or key.partition(".")[0] in owners
         },
+        **said_of(inputs, plan.document()),
     }
 
 

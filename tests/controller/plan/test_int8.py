@@ -12,7 +12,7 @@ from enginebench_controller.models.derive.quantize import quantize
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.int8 import beside_int8
 from enginebench_controller.plan.plan import make_plan
-from enginebench_controller.records import Configuration, EngineRef, Load
+from enginebench_controller.records import Configuration, EngineRef, InputTensor, Load
 
 PLAN = make_plan({"models": ["net", "int8:net"]}, "this test")
 
@@ -76,8 +76,10 @@ def test_no_model_can_be_called_so(home, tmp_path):
 
 def test_the_plan_has_both_versions_in_the_configuration_of_the_profile():
     asked = Configuration("FAKE:1", batch=4, cores=2, streams=2, precision="bf16", load=Load.ASYNC, requests=3)
+    asked = replace(asked, inputs=(InputTensor("ids", "int64", (4, 8)),))
     profile = invented_profiles.profile("p", target="board", engine=EngineRef("fast", "old", "1"), configuration=asked)
-    said = {"seed": 7, "shapes": {"ids": "1x8"}, "options": {"fast.pin": "true", "slow.pin": "true"}, "duration": "9s"}
+    said = {"seed": 7, "shapes": {"ids": "1x8", "mel": "1x80"}, "duration": "9s"}
+    said |= {"options": {"fast.pin": "true", "slow.pin": "true"}}
     plan = beside_int8(replace(profile, plan=said), "net")
 
     assert plan.models == ("net", "int8:net")

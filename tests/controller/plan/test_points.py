@@ -204,6 +204,13 @@ def test_a_point_is_the_same_however_long_it_is_measured_and_its_plan_runs_alone
     assert (plan.rungs, plan.search, plan.engines) == ((), None, ("full@default",))
 
 
+def test_the_plan_of_a_point_says_nothing_of_the_inputs_of_other_models() -> None:
+    said = {"shapes": {"x": "1x8", "mel": "1x80"}, "batch_axis": {"mel": 1}, "input_values": {"x": "ones", "len": "3"}}
+    order = make_order({"models": ["net", "other"], "fields": said})
+    plan = plan_of(order, space(order, target(FULL), bind, ("net",)).points[0])
+    assert (plan.shapes, plan.batch_axis, plan.input_values) == ({"x": "1x8"}, {}, {"x": "ones"})
+
+
 def test_as_many_are_alive_as_the_memory_is_for() -> None:
     found = points().points
     assert together(found, 1_000_000_000) == 2

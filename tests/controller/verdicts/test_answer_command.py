@@ -8,12 +8,21 @@ import pytest
 from typer.testing import CliRunner
 
 import invented
-from controller.verdicts.rivals import answered, member
+from controller.verdicts.rivals import ASKED, answered, member
 from enginebench_controller.cli import make_app
 from enginebench_controller.plan.configurations import BoundModel
 from enginebench_controller.plan.expand import expand
 from enginebench_controller.plan.plan import make_plan
-from enginebench_controller.records import ArrivalProcess, Arrivals, Derivation, DerivationKind, Device, Hint, Load
+from enginebench_controller.records import (
+    ArrivalProcess,
+    Arrivals,
+    Derivation,
+    DerivationKind,
+    Device,
+    Hint,
+    InputTensor,
+    Load,
+)
 from offered import engine, target
 
 NET = invented.model(name="net")
@@ -66,14 +75,29 @@ def told_apart(cases):
     return {(name, model, one.streams, one.precision, one.hint) for name, model, one in asked}
 
 
+def asked_again(fields):
+    """The plan of the command that would tell more of a model that takes x and n."""
+    inputs = (InputTensor("x", "float32", (1, 8)), InputTensor("n", "int64", ()))
+    asked = replace(ASKED, inputs=inputs)
+    document = make_plan(fields, "run").document() | {"digests": {fields["models"][0]: NET.digest}}
+    members = [member(name, ms, spread=0.2, configuration=asked) for name, ms in (("openvino", 4.0), ("ort", 4.1))]
+    (answer,) = answered(*members, plan=document)
+    return typed(answer.command)
+
+
 def test_the_command_is_one_that_can_be_typed():
     fields = {"models": ["a b.onnx"], "shapes": {"x": "1x8"}, "input_values": {"n": "0..5"}, "seed": 3, "processes": 2}
     fields |= {"image": {"mean": [0.5, 0.25]}, "input_folder": "/some where", "interval": "2%", "duration": "4s"}
-    document = make_plan(fields, "run").document() | {"digests": {"a b.onnx": "ab" * 32}}
-    (answer,) = answered(member("openvino", 4.0, spread=0.2), member("ort", 4.1, spread=0.2), plan=document)
-    plan = typed(answer.command)
+    plan = asked_again(fields)
     assert (plan.models, plan.shapes, plan.input_values) == (("a b.onnx",), {"x": "1x8"}, {"n": "0..5"})
     assert (plan.image.mean, plan.input_folder) == ((0.5, 0.25), "/some where")
+
+
+def test_what_was_said_of_inputs_of_another_model_is_left_out():
+    said = {"shapes": {"mel": "1x80", "x": "1x8"}, "batch_axis": {"x": 0, "mel": 1}, "input_values": {"n": 3, "len": 5}}
+    plan = asked_again({"models": ["net.onnx", "other.onnx"]} | said)
+    assert plan.models == ("net.onnx",)
+    assert (plan.shapes, plan.batch_axis, plan.input_values) == ({"x": "1x8"}, {"x": 0}, {"n": "3"})
 
 
 @pytest.mark.parametrize(
