@@ -243,7 +243,8 @@ def _cases(
     told: _Told,
 ) -> Iterator[Case]:
     ref = EngineRef(engine.name, engine.environment, engine.version)
-    options = _options(plan, engine, told.refusals)
+    options = _own_options(plan.options, engine)
+    told.refusals.update(dict.fromkeys(refused_options(plan.options, engine)))
     for device in _devices(plan, engine, snapshot.target, told):
         for configuration in configurations(plan, snapshot, engine, device.name, batch, model, options):
             where = f"{engine.name} on {snapshot.target} {device.name}"
@@ -303,16 +304,14 @@ def _ownerless_options(plan: Plan, snapshots: Sequence[TargetSnapshot]) -> list[
     return [f"option {key!r} belongs to no engine; write ENGINE.OPTION=VALUE" for key in strangers]
 
 
-def _options(plan: Plan, engine: AvailableEngine, refusals: dict[str, None]) -> dict[str, str]:
-    chosen = {}
-    for key, value in plan.options.items():
-        owner, _, name = key.partition(".")
-        if owner != engine.name:
-            continue
-        if reason := refused_option(engine, name, value):
-            refusals[reason] = None
-        chosen[name] = value
-    return chosen
+def _own_options(options: Mapping[str, str], engine: AvailableEngine) -> dict[str, str]:
+    parts = ((*key.partition("."), value) for key, value in options.items())
+    return {name: value for owner, _, name, value in parts if owner == engine.name}
+
+
+def refused_options(options: Mapping[str, str], engine: AvailableEngine) -> Iterator[str]:
+    """Why an engine does not take what is its own of the options of a plan, a sentence for each."""
+    return filter(None, (refused_option(engine, *one) for one in _own_options(options, engine).items()))
 
 
 def refused_option(engine: AvailableEngine, name: str, value: str) -> str | None:

@@ -16,7 +16,7 @@ from enginebench_controller.plan.configurations import (
     select_engines,
     usable_cores,
 )
-from enginebench_controller.plan.expand import Case, expand
+from enginebench_controller.plan.expand import Case, expand, refused_options
 from enginebench_controller.plan.plan import Plan, SearchStep, make_plan
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, RecommendOrder, common_plan
 from enginebench_controller.plan.turns import COPIES_OF_A_MODEL, ENGINE_BYTES, MEMORY_SHARE
@@ -84,12 +84,13 @@ def space(
     """All points of an order on a target, for `models` that the binder knows. Raises `InputError` for none at all.
 
     Of all `known` versions it is told what those that take part were made from. An engine that is named and of which
-    there is none is refused, too, as where it is measured.
+    there is none is refused, too, and so is an option that its engine does not take, as where it is measured.
     """
     engines, problems = select_engines(order.engines, snapshot.engines, snapshot.target)
-    if problems:
-        raise InputError("\n".join(problems))
     common = common_plan(order).model_copy(update={"interleave": False})
+    problems += [reason for engine in engines for reason in refused_options(common.options, engine)]
+    if problems:
+        raise InputError("\n".join(dict.fromkeys(problems)))
     reasons: Counter[str] = Counter()
     on_devices = [(engine, device) for engine in engines for device in _devices(order, engine)]
     without = {_named(order, engine, device): "" for engine, device in on_devices}

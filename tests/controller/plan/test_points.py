@@ -168,6 +168,14 @@ def test_an_engine_that_is_named_and_can_nothing_is_refused_and_no_note_beside_t
         points(able, PLAIN, engines=("able", "plain"), **in_bf16)
 
 
+def test_an_option_that_an_engine_does_not_take_is_refused_and_no_reason_to_recommend_another() -> None:
+    spinning = engine("spinning", options=("spin",))
+    with pytest.raises(InputError, match=r"^spinning has no option 'spinn'; it has: spin$"):
+        points(spinning, PLAIN, fields={"options": {"spinning.spinn": "true"}})
+    found = points(spinning, PLAIN, fields={"options": {"spinning.spin": "true"}})
+    assert {one.case.engine.name for one in found.points} == {"spinning", "plain"}
+
+
 def test_too_many_are_thinned_out_and_counted() -> None:
     found = points(FULL, engine("other", multiple_streams=True), engine("third"), cores=16)
     assert len(found.points) == MOST_POINTS
