@@ -102,6 +102,7 @@ def space(
                 _check_load(order, engine)
                 plan = make_plan({**common.document(), **chosen, "devices": [device]}, "recommend")
                 found = expand(plan, (snapshot,), binder).cases
+                _check_cores(order, found, snapshot)
             except (PlanError, ModelError) as error:
                 reasons[_reason(error)] += 1
                 if without.get(named := _named(order, engine, device)) == "":
@@ -136,6 +137,14 @@ def _named(order: RecommendOrder, engine: AvailableEngine, device: str) -> str:
 def _check_load(order: RecommendOrder, engine: AvailableEngine) -> None:
     if order.goal is Goal.RATE and Load.ASYNC not in engine.loads:
         raise PlanError(f"{engine.name} takes one request at a time, so that none can arrive meanwhile")
+
+
+def _check_cores(order: RecommendOrder, cases: Iterable[Case], snapshot: TargetSnapshot) -> None:
+    """Cores that are fixed or chosen among leave to others what they are to have, too."""
+    for asked in (case.configuration for case in cases if order.leave_cores):
+        if asked.cores > (most := _most_cores(order, snapshot)):
+            cores, left = asked.cores_in_words, order.leave_cores
+            raise PlanError(f"{cores} are asked for, and --leave-cores {left} leaves {most}")
 
 
 def compared(points: Sequence[Point]) -> tuple[int, ...]:

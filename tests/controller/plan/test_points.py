@@ -154,6 +154,21 @@ def test_cores_are_left_to_others_and_axes_fixed() -> None:
         points(cores=4, leave_cores=4)
 
 
+def test_cores_that_are_said_are_left_to_others_as_well() -> None:
+    found = points(PLAIN, cores=4, leave_cores=1, axes={"batch": ("1",), "cores": ("1", "2", "4", "all")})
+    assert {one.cores for one in asked(found)} == {1, 2}
+    assert found.impossible == {"4 cores are asked for, and --leave-cores 1 leaves 3": 2}
+    with pytest.raises(InputError, match=r"(?s)nothing to choose from, because:.* --leave-cores 1 leaves 3"):
+        points(cores=4, leave_cores=1, axes={"cores": ("4",)})
+    beside = engine("full", devices=("GPU.0",))
+    with pytest.raises(InputError, match="--leave-cores 1 leaves 3"):
+        points(beside, cores=4, leave_cores=1, axes={"cores": ("4",)})
+
+
+def test_where_none_are_to_be_left_all_cores_can_be_asked_for_of_a_target_that_does_not_tell_them() -> None:
+    assert {one.cores for one in asked(points(PLAIN, cores=None, axes={"cores": ("4",)}))} == {4}
+
+
 def test_nothing_to_choose_from_says_why() -> None:
     with pytest.raises(InputError, match=r"(?s)nothing to choose from, because:.*cannot execute in bf16"):
         points(axes={"precision": ("bf16",)})
