@@ -64,6 +64,11 @@ def names_of(plan: Plan) -> frozenset[str]:
     return named and named | {key.partition(".")[0] for key in plan.options}
 
 
+def options_of(engines: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
+    """Those of the options of a plan that are of these engines."""
+    return {key: value for key, value in options.items() if key.partition(".")[0] in engines}
+
+
 def _matching(selection: str, engines: Sequence[Engine]) -> Sequence[Engine]:
     if selection == "all":
         return _one_environment_each([one for one in _available(engines) if not one.hidden])

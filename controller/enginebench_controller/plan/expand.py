@@ -5,7 +5,7 @@ import math
 import random
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -130,9 +130,9 @@ def expand(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind) -> Expan
     if not cases and told.unable:
         raise PlanError("nothing was run, because no engine here can do it; ask for less:\n" + _listed(told.unable))
     missing = [f"{rung.name} is not available: {rung.unavailable}" for rung in plan.rungs if rung.unavailable]
-    return Expansion(
-        tuple(cases), (*told.left_out, *told.not_read(), *told.notes, *told.unable, *missing), tuple(told.left_out)
-    )
+    idle = idle_options(plan.options, {case.engine.name for case in cases})
+    notes = (*told.left_out, *told.not_read(), *told.notes, *told.unable, *idle, *missing)
+    return Expansion(tuple(cases), notes, tuple(told.left_out))
 
 
 @dataclass(frozen=True)
@@ -312,6 +312,14 @@ def _own_options(options: Mapping[str, str], engine: AvailableEngine) -> dict[st
 def refused_options(options: Mapping[str, str], engine: AvailableEngine) -> Iterator[str]:
     """Why an engine does not take what is its own of the options of a plan, a sentence for each."""
     return filter(None, (refused_option(engine, *one) for one in _own_options(options, engine).items()))
+
+
+def idle_options(options: Iterable[str], engines: Collection[str]) -> Iterator[str]:
+    """A sentence for each of a plan's options that is of none of the engines that run: it may be misspelt, too."""
+    for key in options:
+        owner = key.partition(".")[0]
+        if owner not in engines:
+            yield f"option {key!r} is of {owner}, which takes no part: it changes nothing"
 
 
 def refused_option(engine: AvailableEngine, name: str, value: str) -> str | None:

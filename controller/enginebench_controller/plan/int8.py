@@ -1,7 +1,7 @@
 """What measures a model beside its INT8 version, as a profile of it was configured."""
 
 from enginebench_controller.models.library import INT8_PREFIX
-from enginebench_controller.plan.configurations import said_of
+from enginebench_controller.plan.configurations import options_of, said_of
 from enginebench_controller.plan.plan import Plan, make_plan
 from enginebench_controller.records import LOCAL_TARGET, Load, Profile
 from enginebench_controller.records.target import in_environment
@@ -18,9 +18,6 @@ def beside_int8(profile: Profile, model: str, name: str | None = None) -> Plan:
     """
     asked, engine = profile.configuration, profile.engine
     said = {field: value for field in _INPUTS if (value := profile.plan.get(field))}
-    options = {
-        key: value for key, value in profile.plan.get("options", {}).items() if key.startswith(f"{engine.name}.")
-    }
     fields = {
         "name": name,
         "models": [model, f"{INT8_PREFIX}{model}"],
@@ -34,6 +31,6 @@ def beside_int8(profile: Profile, model: str, name: str | None = None) -> Plan:
         "hint": [asked.hint],
         "load": [asked.load],
         "requests": [asked.requests] if asked.load is Load.ASYNC else [],
-        "options": options,
+        "options": options_of({engine.name}, profile.plan.get("options", {})),
     }
     return make_plan(said | said_of(asked.inputs, said) | fields, "the plan of this profile")

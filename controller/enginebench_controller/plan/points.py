@@ -12,6 +12,7 @@ from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import (
     cores_meant,
     default_cores,
+    options_of,
     said_of,
     select_engines,
     usable_cores,
@@ -277,9 +278,10 @@ def at_rate(point: Point, rate_per_s: float) -> dict[str, Any]:
 def plan_of(order: RecommendOrder, point: Point, rate_per_s: float | None = None) -> Plan:
     """The plan that measures one point as `enginebench run` does, at a rate if one is given."""
     own = point.fields if rate_per_s is None else at_rate(point, rate_per_s)
-    inputs = said_of(point.case.configuration.inputs, order.fields)
+    said = said_of(point.case.configuration.inputs, order.fields)
+    said["options"] = options_of({point.case.engine.name}, order.fields.get("options", {}))
     targets = [] if order.target is None else [order.target]
-    return make_plan({**order.fields, **inputs, **own, "targets": targets}, "recommend")
+    return make_plan({**order.fields, **said, **own, "targets": targets}, "recommend")
 
 
 def _most_cores(order: RecommendOrder, snapshot: TargetSnapshot) -> int:

@@ -10,6 +10,7 @@ from enginebench_controller.graph.reading import read_source_graph
 from enginebench_controller.home import Home
 from enginebench_controller.models.inputs.binding import given_shapes
 from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.expand import idle_options
 from enginebench_controller.plan.points import Point, Space, compared, samples_of_limit, space, together
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import TargetSnapshot
@@ -148,6 +149,8 @@ def about(ground: SearchGround) -> list[str]:
     ]
     impossible = sum(ground.space.impossible.values())
     told += [f"note: {impossible} more cannot be: {next(iter(ground.space.impossible))}"] if impossible else []
+    idle = idle_options(ground.order.fields.get("options", {}), engines)
+    told += [f"note: {sentence}" for sentence in idle]
     if ground.space.thinned:
         told.append(f"note: {ground.space.thinned} more are left out: --among and --fix choose")
     return told

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.configurations import names_in, said_of
+from enginebench_controller.plan.configurations import names_in, options_of, said_of
 from enginebench_controller.plan.plan import PROCESSES, Plan, make_plan, parse_duration_ns, run_command
 from enginebench_controller.records import ArrivalProcess, Load, Measurement, ModelVersion
 from enginebench_controller.records.target import in_environment
@@ -68,9 +68,7 @@ def _work(
         "arrivals": str(asked.arrivals.process if asked.arrivals else ArrivalProcess.POISSON),
         **{axis: _each(members, _AXES[axis]) for axis in ("streams", "precision", "hint")},
         "requests": _each(members, _AXES["requests"]) if asked.load is not Load.SYNC and plan.requests else [],
-        "options": {
-            key: value for key, value in plan.options.items() if not owners or key.partition(".")[0] in owners
-        },
+        "options": options_of(owners, plan.options) if owners else plan.options,
         **said_of(inputs, plan.document()),
     }
 

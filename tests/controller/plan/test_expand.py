@@ -340,3 +340,11 @@ def test_what_none_of_all_engines_reads_is_told_in_a_line_a_format() -> None:
     formats = {"ort": ["onnx"], "ir": ["openvino_ir"], "lite": ["tflite"]}
     notes = expanded(target(*(engine(name, formats=reads) for name, reads in formats.items()))).notes
     assert notes == ("left out: ir and lite do not read onnx (net)",)
+
+
+def test_an_option_of_an_engine_that_takes_no_part_is_told() -> None:
+    both, options = target(engine("ort"), engine("vino")), {"ort.level": "low", "vino.levle": "low"}
+    notes = expanded(both, engines=["ort"], options=options).notes
+    assert notes == ("option 'vino.levle' is of vino, which takes no part: it changes nothing",)
+    sides = [{"name": name, "title": name, "fields": {"engines": [name]}} for name in ("ort", "vino")]
+    assert expanded(both, rungs=sides, options={"ort.level": "low", "vino.level": "low"}).notes == ()

@@ -234,6 +234,16 @@ def test_the_plan_of_a_point_says_nothing_of_the_inputs_of_other_models() -> Non
     assert (plan.shapes, plan.batch_axis, plan.input_values) == ({"x": "1x8"}, {}, {"x": "ones"})
 
 
+def test_the_plan_of_a_point_has_the_options_of_its_own_engine_alone() -> None:
+    engines = [engine(name, options=("spin",)) for name in ("one", "two")]
+    order = make_order({"models": ["net"], "fields": {"options": {"one.spin": "1", "two.spin": "2"}}})
+    plans = [plan_of(order, one) for one in space(order, target(*engines), bind, ("net",)).points]
+    assert {(plan.engines[0], *plan.options.items()) for plan in plans} == {
+        ("one@default", ("one.spin", "1")),
+        ("two@default", ("two.spin", "2")),
+    }
+
+
 def test_as_many_are_alive_as_the_memory_is_for() -> None:
     found = points().points
     assert together(found, 1_000_000_000) == 2

@@ -8,9 +8,10 @@ from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.plan.points import samples_of_limit
 from enginebench_controller.runs import recommending
 from enginebench_controller.runs.recommending import StepTime
+from enginebench_controller.runs.search_ground import about
 from enginebench_controller.verdicts.recommend.candidates import Step, StepTaken
 from enginebench_controller.verdicts.recommend.steps import StoredStep
-from invented_recommendations import order, points, search
+from invented_recommendations import TARGET, order, points, search
 
 
 @pytest.fixture
@@ -48,3 +49,9 @@ def test_what_decides_whether_a_limit_is_held_has_the_samples_that_its_percentil
     step = Step(purpose, (0, 1), 2, 3.0)
     plan = recommending._plan(ground, search(asked), step, 0)
     assert (plan.iterations >= samples_of_limit(asked.latency_limit)) is decides
+
+
+def test_an_option_of_an_engine_that_takes_no_part_is_told_before_anything_is_measured():
+    asked = order(engines=("torch",), fields={"options": {"openvino.pin": "true"}})
+    ground = SimpleNamespace(order=asked, space=points(asked), target=TARGET)
+    assert "note: option 'openvino.pin' is of openvino, which takes no part: it changes nothing" in about(ground)
