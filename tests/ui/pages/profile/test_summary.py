@@ -8,7 +8,7 @@ import invented_profiles
 import invented_sweeps
 from controller.verdicts.pruning.passes import conv, one_pass, relu, three_layers
 from enginebench_controller.graph.analysis import CountedModel
-from enginebench_controller.records import Configuration
+from enginebench_controller.records import Configuration, ModelWork
 from enginebench_controller.verdicts.layers.advice import Severity
 from enginebench_controller.verdicts.layers.advisor import advise
 from enginebench_ui.pages.profile.shapes.prospects import (
@@ -183,6 +183,17 @@ def test_a_counted_model_says_what_is_unknown_of_it():
 
     assert told["Nodes"] == "2, and 1 that depend on no input"
     assert (told["Unknown work"], told["Intensity"], told["Assumed"]) == ("Odd", "unknown", "the sequence is 128 long")
+
+
+def test_an_intensity_of_a_part_of_the_operations_is_none():
+    nodes = (conv(0), relu(1))
+    work = ModelWork(1000, 2010, 100, 100, weight_bytes=400, activation_bytes=1610, coverage=1.0)
+
+    def intensity(*of):
+        return dict(theory_facts(CountedModel(1, of, work)))["Intensity"]
+
+    assert intensity(*nodes) == "1.00 FLOP/byte"
+    assert intensity(*nodes, replace(relu(2), op_type="Odd", flops=None)) == "unknown"
 
 
 def test_advice_of_one_rule_stands_together_with_links_to_its_layers():

@@ -273,7 +273,8 @@ def theory_facts(counted: CountedModel) -> tuple[tuple[str, str], ...]:
     """Return (heading, raw text) pairs of a model that was only counted."""
     work, running = counted.work, [node for node in counted.nodes if not node.folded]
     unknown = [node.op_type for node in running if node.flops is None]
-    intensity = figures.ratio(work.flops, _sum(work.weight_bytes, work.activation_bytes))
+    # Of a part of the operations it would be too low.
+    intensity = None if unknown else figures.ratio(work.flops, _sum(work.weight_bytes, work.activation_bytes))
     return (
         ("Batch", str(counted.batch)),
         ("Nodes", f"{len(running)}, and {len(counted.nodes) - len(running)} that depend on no input"),
