@@ -189,9 +189,9 @@ def series_of(passes: Sequence[Profile], copies: Sequence[Profile] = ()) -> Seri
 
 
 def estimate(series: Series, sparsities: Sparsities) -> PruningEstimate | None:
-    """The model's latency with these sparsities; None where the dense pass has no times."""
+    """The model's latency with these sparsities; None where the dense pass has no times of the model's parts."""
     layers_ns, dense_ns = total_ns(series.dense.layers), latency_ns(series.dense)
-    if not layers_ns or dense_ns is None:
+    if not series.parts or not layers_ns or dense_ns is None:
         return None
     steps = series.sparsities
     parts = tuple(_part(series.dense.nodes, steps, part, sparsities) for part in series.parts)

@@ -81,7 +81,8 @@ SAME_SPARSITY = 0.02
 class PruningOutcome:
     """One way to prune a model: zeros imposed on every layer alike, or a copy that really has them.
 
-    `sparsities` are those of the nodes with weights, by index, and `sparsity` that of all of these weights together.
+    `sparsities` are those of the nodes with weights, by index, where these are known. `sparsity` is what was imposed,
+    and of a copy that of all of these weights together.
     `imposed_ns` is the latency with zeros imposed, `measured_ns` that of the copy; both are times of profiled
     inferences at the level of the dense pass, as is what the estimate starts from.
     `flops` and `parameters` leave out zeros, and are estimates as well: operations go down as the weights do.
@@ -147,8 +148,10 @@ def _copy(series: Series, profile: Profile, steps: Sequence[PruningOutcome]) -> 
 
 
 def _is_alike(sparsities: Sparsities, imposed: float | None) -> bool:
-    """Whether every layer has the sparsity that was imposed."""
-    return imposed is not None and all(abs(share - imposed) <= SAME_SPARSITY for share in sparsities.values())
+    """Whether every layer has the sparsity that was imposed; not so where that of none is known."""
+    if imposed is None or not sparsities:
+        return False
+    return all(abs(share - imposed) <= SAME_SPARSITY for share in sparsities.values())
 
 
 def _outcome(
@@ -166,7 +169,7 @@ def _outcome(
         profile=profile,
         is_copy=is_copy,
         sparsities=sparsities,
-        sparsity=sparsity_of(nodes, sparsities),
+        sparsity=sparsity_of(nodes, sparsities) if is_copy else profile.imposed_sparsity,
         estimate=estimate(series, sparsities),
         dense_ns=latency_ns(series.dense),
         imposed_ns=imposed_ns,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from passes import conv, one_pass, relu, sweep, three_layers
+from passes import conv, layer, one_pass, relu, sweep, three_layers
 
 from enginebench_controller.files.prospects import prospects_csv, pruning_document
 from enginebench_controller.records import Failure, FailureKind, Status
@@ -90,3 +90,15 @@ def test_the_csv_leaves_unknown_cells_empty_and_disarms_names():
     assert lines[0] == "nodes,types,handed_over,prunable,parameters,flops,imposed_0_ns,imposed_0.9_ns"
     assert lines[2].endswith(",0,10,,2000000.0")
     assert not any(line.startswith("=") for line in lines)
+
+
+def test_without_a_graph_nobody_knows_which_layers_are_sparse_and_nothing_is_estimated():
+    def ran(*ms, **fields):
+        return one_pass((), [layer(f"layer{place}", one, None) for place, one in enumerate(ms)], **fields)
+
+    found = prospects_of([ran(10, 20, sparsity=0.0), ran(4, 5, sparsity=0.9), ran(5, 3, model_name="pruned")])
+    dense, most, pruned = found.outcomes
+    assert [one.sparsity for one in found.outcomes] == [0.0, 0.9, None]
+    assert [one.estimate for one in found.outcomes] == [None, None, None]
+    assert (dense.imposed_ns, most.imposed_ns) == (30e6, 9e6)
+    assert (pruned.imposed_ns, pruned.measured_ns) == (None, 8e6), "a copy of which nothing is known is like no pass"

@@ -123,6 +123,23 @@ def test_outcomes_keep_estimated_imposed_and_measured_apart():
     assert (half["Measured (ms)"], copy["Measured (ms)"], copy["Imposed (ms)"]) == (None, 26.0, None)
 
 
+def test_zeros_in_layers_that_nobody_knows_are_no_outcome_to_tell_of():
+    def blind(one):
+        layers = tuple(replace(layer, group=None) for layer in one.layers)
+        return replace(one, nodes=(), work=None, layers=layers)
+
+    prospects = sweep_of([blind(one) for one in (*passes(), COPY)]).prospects
+
+    assert chosen_outcome(prospects) is None
+    assert [row["What"] for row in outcome_rows(prospects)] == [
+        "dense",
+        "50.0 % zeros imposed",
+        "90.0 % zeros imposed",
+        "pruned copy by-layer",
+    ]
+    assert [row["Estimated ×"] for row in outcome_rows(prospects)] == [None] * 4
+
+
 def test_passes_that_do_not_fit_together_are_a_sentence():
     sweep = sweep_of(passes()[1:])
     assert (sweep.prospects, sweep.problem) == (None, "there is no dense pass to compare with")

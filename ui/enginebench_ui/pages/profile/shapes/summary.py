@@ -134,11 +134,15 @@ def work_cards(
 
 
 def chosen_outcome(prospects: PruningProspects) -> PruningOutcome | None:
-    """The outcome that a summary tells: a copy pruned layer by layer, else the step nearest to the goal."""
-    by_layer = [one for one in prospects.outcomes if one.is_copy and one.imposed_ns is None]
+    """The outcome that a summary tells: a copy pruned layer by layer, else the step nearest to the goal.
+
+    None where nobody knows which layers have the zeros.
+    """
+    pruned = [one for one in prospects.outcomes if one.sparsities and one.sparsity]
+    by_layer = [one for one in pruned if one.is_copy and one.imposed_ns is None]
     if by_layer:
         return by_layer[0]
-    steps = [one for one in prospects.outcomes if not one.is_copy and one.sparsity]
+    steps = [one for one in pruned if not one.is_copy]
     return min(steps, key=lambda one: abs((one.sparsity or 0.0) - GOAL), default=None)
 
 
@@ -209,7 +213,8 @@ def _estimated(chosen: PruningOutcome, shown: Profile) -> SummaryCard:
     """The estimate, beside the time that it starts from: that of a sweep's dense pass is seldom the one measured."""
     estimate = chosen.estimate
     if estimate is None:
-        return SummaryCard("Estimated, pruned", UNKNOWN, known_from="The dense pass of the sweep has no times.")
+        known_from = "The dense pass of the sweep has no times of the model's parts."
+        return SummaryCard("Estimated, pruned", UNKNOWN, known_from=known_from)
     value = f"{milliseconds_text(estimate.time_ns).removesuffix(' ms')} ms/batch"
     dense = f"the sweep's {milliseconds_text(chosen.dense_ns)} dense{_elsewhere(chosen.profile, shown)}"
     below = f"{times_text(estimate.speedup)} as fast as {dense}, with {percent_text(chosen.sparsity, 0)} zeros"
