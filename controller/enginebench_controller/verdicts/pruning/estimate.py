@@ -224,9 +224,18 @@ def actual(dense: Sequence[ProfileNode], pruned: Sequence[ProfileNode]) -> Spars
     return {one.index: zeros for was, one in pairs if is_prunable(one) and (zeros := _zeros(was, one)) is not None}
 
 
+def once_a_weight(nodes: Iterable[ProfileNode]) -> tuple[ProfileNode, ...]:
+    """These nodes; of those that multiply by the same weight, as the heads of a detector do, only the first."""
+    first: dict[object, ProfileNode] = {}
+    for node in nodes:
+        first.setdefault(node.weights[:1] or node.index, node)
+    return tuple(first.values())
+
+
 def sparsity_of(nodes: Sequence[ProfileNode], sparsities: Sparsities) -> float | None:
     """The share of zeros in all of these nodes' weights together; None where none has any."""
-    weighted = [(node.parameters or 0, sparsities[node.index]) for node in nodes if node.index in sparsities]
+    known = once_a_weight(node for node in nodes if node.index in sparsities)
+    weighted = [(node.parameters or 0, sparsities[node.index]) for node in known]
     return ratio(sum(size * share for size, share in weighted), sum(size for size, _ in weighted))
 
 

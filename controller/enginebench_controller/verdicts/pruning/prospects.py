@@ -15,6 +15,7 @@ from enginebench_controller.verdicts.pruning.estimate import (
     estimate,
     is_prunable,
     latency_ns,
+    once_a_weight,
     series_of,
     sparsity_of,
     uniform,
@@ -174,17 +175,26 @@ def _outcome(
         dense_ns=latency_ns(series.dense),
         imposed_ns=imposed_ns,
         measured_ns=measured_ns,
-        flops=without_zeros(work.flops if work else None, nodes, sparsities, "flops"),
-        parameters=without_zeros(work.parameters if work else None, nodes, sparsities, "parameters"),
+        flops=flops_left(work.flops if work else None, nodes, sparsities),
+        parameters=parameters_left(work.parameters if work else None, nodes, sparsities),
     )
 
 
-def without_zeros(dense: int | None, nodes: Sequence[ProfileNode], sparsities: Sparsities, figure: str) -> int | None:
-    """`dense` less the pruned nodes' part: linear in the sparsity down to 0, as Sparsify has it."""
-    if dense is None:
-        return None
-    saved = sum((getattr(node, figure) or 0) * sparsities.get(node.index, 0.0) for node in nodes if is_prunable(node))
-    return round(dense - saved)
+def flops_left(dense: int | None, nodes: Sequence[ProfileNode], sparsities: Sparsities) -> int | None:
+    """The operations of the model less those of zeros: linear in the sparsity down to 0, as Sparsify has it."""
+    return _left(dense, ((node.flops, sparsities.get(node.index, 0.0)) for node in nodes if is_prunable(node)))
+
+
+def parameters_left(dense: int | None, nodes: Sequence[ProfileNode], sparsities: Sparsities) -> int | None:
+    """The parameters of the model that are not zero. A weight that several nodes read counts once, as it does in
+    `dense`.
+    """
+    weighted = once_a_weight(filter(is_prunable, nodes))
+    return _left(dense, ((node.parameters, sparsities.get(node.index, 0.0)) for node in weighted))
+
+
+def _left(dense: int | None, pruned: Iterable[tuple[int | None, float]]) -> int | None:
+    return None if dense is None else round(dense - sum((figure or 0) * share for figure, share in pruned))
 
 
 @dataclass(frozen=True)

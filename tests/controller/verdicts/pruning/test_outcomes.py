@@ -6,7 +6,7 @@ import pytest
 from passes import conv, layer, one_pass, relu, sweep, three_layers
 
 from enginebench_controller.files.prospects import prospects_csv, pruning_document
-from enginebench_controller.records import Failure, FailureKind, Status
+from enginebench_controller.records import Failure, FailureKind, ModelWork, Status
 from enginebench_controller.verdicts.pruning.prospects import prospects_of
 
 STEPS = ((0.0, (10, 2, 20)), (0.5, (8, 2, 12)), (0.9, (4, 2, 5)))
@@ -40,6 +40,20 @@ def test_operations_and_parameters_go_down_as_the_weights_do():
     dense, half, _ = prospects_of(sweep(*STEPS)).outcomes
     assert (dense.flops, dense.parameters) == (4010, 200)
     assert (half.flops, half.parameters) == (2010, 100)
+
+
+def test_a_weight_that_several_nodes_read_is_pruned_once():
+    """As the heads of a detector do, one for each size of its feature maps."""
+
+    def pass_over(nonzero, **fields):
+        heads = [conv(place, inputs=(f"x{place}", "w"), weights=("w",), nonzero=nonzero) for place in range(5)]
+        work = ModelWork(0, 12_000, 200, nonzero + 100, 0, 0, 1.0)  # one weight of the heads', one of another's
+        return one_pass((*heads, conv(5)), [layer("all", 10, 0)], work=work, **fields)
+
+    found = prospects_of([pass_over(100, sparsity=0.0), pass_over(100, sparsity=0.9), pass_over(10)]).outcomes
+    assert [one.parameters for one in found] == [200, 20, 110]
+    assert [one.flops for one in found] == [12_000, 1200, 3000]
+    assert found[-1].sparsity == pytest.approx(0.45)
 
 
 def test_unknown_work_stays_unknown():

@@ -90,6 +90,15 @@ def test_work_of_the_larger_branch_is_marked_and_unknown_work_named():
     assert "Loop may have most of it" in flops.known_from
 
 
+def test_a_weight_that_several_nodes_read_is_pruned_once_on_the_card_as_well():
+    heads = [conv(place, weights=("w",)) for place in range(5)]
+    work = ModelWork(0, 10_000, 100, 100, 0, 0, 1.0)
+    flops, parameters = work_cards(work, heads)
+
+    assert flops.below == "1.50 kFLOP with 85 % zeros, estimated"
+    assert parameters.below == "15 with 85 % zeros"
+
+
 def test_pruned_work_is_counted_at_the_batch_of_the_profile_and_not_of_the_sweep():
     nodes = (conv(0, flops=8000), replace(relu(1), flops=40), conv(2, flops=8000))
     four = one_pass(nodes, three_layers((36, 4, 72)), configuration=Configuration("CPU", batch=4, cores=2))

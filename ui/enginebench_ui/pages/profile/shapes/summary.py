@@ -10,7 +10,12 @@ from enginebench_controller.records.profile import is_at_most
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.verdicts.pruning.estimate import uniform
 from enginebench_controller.verdicts.pruning.policy import Policy
-from enginebench_controller.verdicts.pruning.prospects import PruningOutcome, PruningProspects, without_zeros
+from enginebench_controller.verdicts.pruning.prospects import (
+    PruningOutcome,
+    PruningProspects,
+    flops_left,
+    parameters_left,
+)
 from enginebench_controller.verdicts.words import processor_of
 from enginebench_ui.shared.text import (
     UNKNOWN,
@@ -108,8 +113,8 @@ def work_cards(
         return (SummaryCard("FLOPs", UNKNOWN), SummaryCard("Parameters", UNKNOWN))
     share = GOAL if chosen is None else chosen.sparsity
     sparsities = uniform(nodes, GOAL) if chosen is None else chosen.sparsities
-    flops = _pruned(work.flops, nodes, sparsities, "flops")
-    parameters = _pruned(work.parameters, nodes, sparsities, "parameters")
+    flops = flops_left(work.flops, nodes, sparsities) if nodes else None
+    parameters = parameters_left(work.parameters, nodes, sparsities) if nodes else None
     known = "" if work.coverage in (None, 1) else f" Known for {percent_text(work.coverage)} of the nodes."
     bound = is_at_most(nodes)
     if bound:
@@ -230,12 +235,6 @@ def _elsewhere(swept: Profile, shown: Profile) -> str:
         *([engine_label(swept)] if swept.engine != shown.engine else []),
     ]
     return f" at {', '.join(differing)}" if differing else ""
-
-
-def _pruned(
-    dense: int | None, nodes: Sequence[ProfileNode], sparsities: Mapping[int, float], figure: str
-) -> int | None:
-    return without_zeros(dense, nodes, sparsities, figure) if nodes else None
 
 
 def _zero_now(work: ModelWork) -> str:
