@@ -20,6 +20,7 @@ from enginebench_controller.verdicts.words import asked_words, model_words
 
 NOTABLE = 0.01
 """`layer-slower` looks at rows that take at least this share of the time on either side."""
+_NO_ROW = f"no layer that takes {NOTABLE:.0%} of the time is known to be one of the other's"
 
 
 class ConditionMetric(StrEnum):
@@ -99,7 +100,7 @@ class Check:
 
 
 def check_profiles(comparison: ProfileComparison, conditions: Sequence[Condition]) -> tuple[Check, ...]:
-    """Apply the conditions to each pair; `layer-slower` gives a check a row.
+    """Apply the conditions to each pair; `layer-slower` gives a check a row, or one that cannot tell.
 
     `slower` holds when both the unprofiled medians and the interval of Σ layers are beyond the limit. Intervals are
     over the inferences of one pass each; those of rows are corrected for the number of rows.
@@ -134,7 +135,10 @@ def _of_profiles(pair: str, found: ProfilePair, condition: Condition, told: tupl
         case ConditionMetric.SLOWER:
             yield Check(pair, "whole model", condition, *_whole_profile(found, condition.limit), told)
         case ConditionMetric.LAYER_SLOWER:
-            yield from (_row(pair, row, condition) for row in found.rows if row.is_joined and _is_notable(row))
+            rows = [row for row in found.rows if row.is_joined and _is_notable(row)]
+            yield from (_row(pair, row, condition) for row in rows)
+            if not rows:
+                yield Check(pair, "all layers", condition, ConditionOutcome.INCONCLUSIVE, _NO_ROW, told)
         case ConditionMetric.MEMORY:
             first, second = ([one.peak_rss_bytes] if one.peak_rss_bytes else [] for one in (found.first, found.second))
             yield Check(pair, "peak memory", condition, *_memory(first, second, condition.limit), told)

@@ -110,6 +110,13 @@ def test_what_two_profiles_are_unlike_in_is_told_with_what_is_found_of_the_whole
     assert told == {"slower": True, "layer-slower": False, "memory": True, "coverage": True}
 
 
+def test_layers_of_which_none_is_known_to_be_one_of_the_others_are_told_and_have_not_passed():
+    neither = chain("a", [layer(0, 100_000)]), chain("b", [layer(0, None)])
+    (check,) = profiles_checked("layer-slower>10%", *neither)
+    assert (check.subject, check.outcome) == ("all layers", ConditionOutcome.INCONCLUSIVE)
+    assert check.sentence == "no layer that takes 1% of the time is known to be one of the other's"
+
+
 def test_memory_and_coverage_are_checked_without_noise():
     phases = {name: (Phase("compile", 1, peak),) for name, peak in (("a", 100), ("b", 104), ("c", 106))}
     sides = {name: replace(chain(name, [layer(0, 1_000)]), phases=own) for name, own in phases.items()}
