@@ -118,9 +118,13 @@ class _Tries:
     def __init__(self, rival: RatedCandidate, taken: Sequence[StepTaken], floor_per_s: float) -> None:
         self.rival, self.floor_per_s = rival, floor_per_s
         self.refused = any(rival.candidate in one.refused for one in taken)
-        self.looks = _by_rate(rival, [one for one in taken if one.step.rounds < FRESH])
-        self.confirmed = _by_rate(rival, [one for one in taken if one.step.rounds >= FRESH])
-        too_high = [rate for rate, seen in self.looks.items() if min(map(max, seen)) > 0]
+        fresh = _by_rate(rival, [one for one in taken if one.step.rounds >= FRESH])
+        self.confirmed = {rate: seen for rate, seen in fresh.items() if len(seen) >= FRESH}
+        # Of steps that were broken off too few are left to confirm anything: these look, as pairs do.
+        self.looks = _by_rate(
+            rival, [one for one in taken if one.step.rounds < FRESH or one.step.rate_per_s not in self.confirmed]
+        )
+        too_high = [rate for rate, seen in self.looks.items() if len(seen) >= PROBES and min(map(max, seen)) > 0]
         self.high_per_s = min(too_high, default=inf)
         self.low_per_s = max((rate for rate in self.looks if rate < self.high_per_s), default=None)
         self.held_per_s = max((rate for rate, seen in self.confirmed.items() if _is_held(seen)), default=None)

@@ -1,6 +1,7 @@
 """The most requests a second: which rate is measured next, and what is said, where the truth is known."""
 
 import sys
+from dataclasses import replace
 from math import log
 from pathlib import Path
 from statistics import median
@@ -72,6 +73,26 @@ def test_without_time_for_fresh_processes_nothing_is_said_to_hold() -> None:
     found, taken = carried_out(budget_s=20.0)
     assert found.kept is not Kept.HELD
     assert sum(one.seconds for one in taken) <= 21.0
+
+
+def test_of_a_step_that_was_broken_off_too_few_are_left_to_hold_a_limit() -> None:
+    _, taken = carried_out()
+    place, fresh = next((place, one) for place, one in enumerate(taken) if one.step.rounds >= FRESH)
+    taken = [*taken[:place], replace(fresh, rounds=fresh.rounds[:2])]
+    assert next_rate(RIVALS, TERMS, 0.0, taken).kept is Kept.CANNOT_TELL
+
+    while isinstance(found := next_rate(RIVALS, TERMS, 300.0, taken), Step):
+        taken.append(SERVER.take(found))
+    told = [one.rounds for one in taken if one.step.rounds >= FRESH and one.step.rate_per_s == found.rate_per_s]
+    assert found.kept is Kept.HELD
+    assert sum(map(len, told)) >= FRESH
+
+
+def test_a_single_process_beyond_a_limit_may_have_met_a_spell() -> None:
+    look = Step(StepPurpose.RATE, (0,), 2, 10.0, 50.0)
+    over = ({0: Reading(0.0, (0.1,))},)
+    assert next_rate(RIVALS, TERMS, 0.0, [StepTaken(look, over, {}, 10.0)]).breaks_at_per_s is None
+    assert next_rate(RIVALS, TERMS, 0.0, [StepTaken(look, over * 2, {}, 20.0)]).breaks_at_per_s == 50.0
 
 
 def test_what_crashes_at_a_rate_is_no_answer_and_is_not_tried_again() -> None:
