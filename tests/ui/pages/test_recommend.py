@@ -9,6 +9,7 @@ import invented
 from enginebench_controller.cli import make_app
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.plan.recommend import Goal
+from enginebench_controller.verdicts.recommend.search import Fate
 from enginebench_ui.pages.recommend.shapes import (
     GOALS,
     RecommendForm,
@@ -120,6 +121,8 @@ def test_what_crashed_says_so(asked):
 def test_an_interval_that_tells_nothing_is_no_long_number(found):
     wide = replace(found.tried[found.runner_up], ratio=(3.0, 0.5, 1e300))
     assert why(found, wide) == "the best is 3.00× as good (0.50 to over 100)"
+    endless = replace(wide, fate=Fate.LIMIT_NOT_TOLD, limit_share=((0.6, 0.0, None),))
+    assert why(found, endless) == "60 % of p95 < 20 ms (0 to over 10000)"
 
 
 def test_gains_are_over_the_default_of_each_engine(found):

@@ -15,7 +15,8 @@ from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import Configuration, Hint, Load, MachineUse, TargetSnapshot
 from enginebench_controller.records.target import in_environment
 from enginebench_controller.verdicts.disturbances import WORTH_A_WORD, others_used, remedy
-from enginebench_controller.verdicts.recommend.candidates import LAST
+from enginebench_controller.verdicts.gate.rule import ANYTHING
+from enginebench_controller.verdicts.recommend.candidates import LAST, LimitShare
 from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.rates import RateFound
 from enginebench_controller.verdicts.recommend.search import CandidateTold, Fate, SearchAnswer, SearchOutcome
@@ -33,10 +34,10 @@ _CLEAR = 1.005
 class TriedPoint:
     """A point, and what is known of it; figures are None of one that was never measured.
 
-    `ratio`: the best is so many times as good; `limit_share` is each limited figure ÷ its limit. Both are what others
-    like it say of a point without processes. What is sought, and `limited_ns`, agree with these: points are measured at
-    different times, and what the machine made of that is taken out. `on_front`: nothing else that was measured is
-    faster and does more.
+    `ratio`: the best is so many times as good; `limit_share` is each limited figure ÷ its limit, with an end that no
+    number holds as None. Both are what others like it say of a point without processes. What is sought, and
+    `limited_ns`, agree with these: points are measured at different times, and what the machine made of that is taken
+    out. `on_front`: nothing else that was measured is faster and does more.
     `output_difference`: how far outputs of its version and precision are from those of the model as given on its
     engine, as a share of the largest value; None of the model as given, and where nothing was compared.
     """
@@ -54,7 +55,7 @@ class TriedPoint:
     limited_ns: float | None = None
     peak_rss_bytes: int | None = None
     ratio: Bounds | None = None
-    limit_share: tuple[Bounds, ...] = ()
+    limit_share: tuple[LimitShare, ...] = ()
     why: str = ""
     is_default: bool = False
     on_front: bool = False
@@ -276,8 +277,8 @@ def limit_sentence(order: RecommendOrder, one: TriedPoint, *, held: bool) -> str
     if order.memory_limit_bytes is not None:
         limits.append(("memory", order.memory_limit_bytes / 1e6, "MB"))
     for (name, limit, unit), (middle, low, high) in zip(limits, one.limit_share, strict=True):
-        bounds = f"{low * limit:.3g} to {high * limit:.3g}, as far as it is known"
-        known = "held with 95 % confidence" if held else bounds
+        end = "∞" if high is None or high >= ANYTHING else f"{high * limit:.3g}"
+        known = "held with 95 % confidence" if held else f"{low * limit:.3g} to {end}, as far as it is known"
         told.append(f"{name} {middle * limit:.3g} {unit} (limit {limit:g} {unit}, {known})")
     return ", ".join(told)
 

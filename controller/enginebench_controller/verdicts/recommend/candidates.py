@@ -29,6 +29,9 @@ LIMIT_CONFIDENCE = 0.975
 """Of one end of the interval of a limited figure."""
 FAR = log(1.5)
 """What is farther beyond its limit than this is no matter of a slower machine."""
+LimitShare = tuple[float, float, float | None]
+"""A limited figure ÷ its limit, between the ends of its interval. An end that no number holds is None: a single process
+does not tell how far others are from it."""
 _LARGEST = 700.0
 """Of a logarithm: the exponential of a larger one is no number any more."""
 
@@ -300,3 +303,9 @@ def exponentials(middle: float, low: float, high: float) -> tuple[float, float, 
     """The ratios whose logarithms these are; in place of those that no number holds stands the largest."""
     middle, low, high = (exp(min(one, _LARGEST)) for one in (middle, low, high))
     return middle, low, high
+
+
+def shares_of_limit(middle: float, low: float, high: float) -> LimitShare:
+    """The same of a limited figure ÷ its limit."""
+    share, least, _ = exponentials(middle, low, high)
+    return share, least, exp(high) if high <= _LARGEST else None

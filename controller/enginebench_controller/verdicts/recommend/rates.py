@@ -17,11 +17,12 @@ import numpy as np
 from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.verdicts.recommend.candidates import (
     FRESH,
+    LimitShare,
     RateTerms,
     Step,
     StepTaken,
-    exponentials,
     interval,
+    shares_of_limit,
 )
 
 CLOSE = 1.05
@@ -63,13 +64,16 @@ class Kept(StrEnum):
 
 @dataclass(frozen=True)
 class RateFound:
-    """The highest rate of a candidate, the lowest above it that broke a limit, and each limited figure ÷ its limit."""
+    """The highest rate of a candidate, the lowest above it that broke a limit, and each limited figure ÷ its limit.
+
+    An end of these that no number holds is None.
+    """
 
     kept: Kept
     candidate: int
     rate_per_s: float | None = None
     breaks_at_per_s: float | None = None
-    of_limit: tuple[tuple[float, float, float], ...] = ()
+    of_limit: tuple[LimitShare, ...] = ()
 
 
 def least_rate_s(terms: RateTerms) -> float:
@@ -158,7 +162,7 @@ class _Tries:
         rate = self.held_per_s or min(self.confirmed, default=self.low_per_s)
         above = min((one for one in broken if one > (rate or 0.0)), default=inf)
         seen = self.confirmed.get(rate or 0.0, self.looks.get(rate or 0.0, []))
-        of_limit = tuple(exponentials(*interval(one)) for one in zip(*seen, strict=True))
+        of_limit = tuple(shares_of_limit(*interval(one)) for one in zip(*seen, strict=True))
         nothing_left = rate is None and (self.refused or self._look() is None)
         kept = Kept.HELD if self.held_per_s else Kept.NONE if nothing_left else Kept.CANNOT_TELL
         return RateFound(kept, self.rival.candidate, rate, None if above == inf else above, of_limit)

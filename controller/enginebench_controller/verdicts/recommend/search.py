@@ -25,11 +25,13 @@ from enginebench_controller.verdicts.recommend.candidates import (
     WORTH,
     Known,
     Limits,
+    LimitShare,
     SearchTerms,
     Step,
     StepTaken,
     exponentials,
     interval,
+    shares_of_limit,
 )
 from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, RateFound, least_rate_s, next_rate
 
@@ -68,7 +70,7 @@ class CandidateTold:
     fate: Fate
     processes: int = 0
     ratio: tuple[float, float, float] | None = None
-    of_limit: tuple[tuple[float, float, float], ...] = ()
+    of_limit: tuple[LimitShare, ...] = ()
     why: str = ""
 
 
@@ -304,9 +306,9 @@ def _told(known: Known, place: int, best: int, runner_up: int | None) -> Candida
     ratio = exponentials(float(above[place]), float(above[place]) - half, float(above[place]) + half)
     fresh = known.telling(place)
     of_limit = tuple(
-        exponentials(*interval([reading.excess[number] for reading in fresh]))
+        shares_of_limit(*interval([reading.excess[number] for reading in fresh]))
         if len(fresh) >= FRESH
-        else exponentials(float(m := one.middle[place]), m - SURE * one.errors[place], m + SURE * one.errors[place])
+        else shares_of_limit(float(m := one.middle[place]), m - SURE * one.errors[place], m + SURE * one.errors[place])
         for number, one in enumerate(known.excess)
     )
     processes = sum(candidate == place for _, _, candidate, _ in known.seen)

@@ -1,6 +1,8 @@
 """What is said of a search for a configuration: the sentence, the command, the gains, and what must not be missed."""
 
 import json
+from dataclasses import replace
+from math import log
 
 import pytest
 
@@ -11,11 +13,13 @@ from enginebench_controller.records.run import ProcessUse
 from enginebench_controller.verdicts.recommend import answer
 from enginebench_controller.verdicts.recommend.answer import (
     answer_document,
+    limit_sentence,
     read_answer,
     recommendations,
 )
-from enginebench_controller.verdicts.recommend.candidates import Step, StepTaken
+from enginebench_controller.verdicts.recommend.candidates import RateTerms, Reading, Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll
+from enginebench_controller.verdicts.recommend.rates import RatedCandidate, next_rate
 from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
 from enginebench_controller.verdicts.recommend.steps import StoredStep
 from invented_recommendations import carried_out, for_two_targets, order, points
@@ -196,3 +200,15 @@ def test_figures_agree_with_what_is_said_of_them_however_the_machine_was_when_th
     for one in known:
         assert getattr(one, figure) == pytest.approx(getattr(best, figure) * one.ratio[0] ** factor)
         assert one.limited_ns == pytest.approx(20e6 * one.limit_share[0][0])
+
+
+def test_an_interval_without_an_end_says_so_and_its_end_is_null() -> None:
+    """One process at a rate, as where the search was broken off, does not tell how far others are from it."""
+    look = StepTaken(Step(StepPurpose.RATE, (0,), 2, 10.0, 50.0), ({0: Reading(0.0, (log(0.6),))},), {}, 10.0)
+    seen = next_rate([RatedCandidate(0, 200.0)], RateTerms(), 0.0, [look])
+    found = replace(carried_out(order()), rate=seen)
+    kept = json.loads(json.dumps(answer_document(found), allow_nan=False))["rate"]["of_limit"]
+    assert kept == [[pytest.approx(0.6), 0.0, None]]
+    for ends in (seen.of_limit[0], (0.6, 0.0, 1e9)):
+        told = limit_sentence(order(), replace(found.best_point, limit_share=(ends,)), held=False)
+        assert told == "p95 12 ms (limit 20 ms, 0 to ∞, as far as it is known)"

@@ -20,6 +20,7 @@ from enginebench_controller.verdicts.recommend.answer import (
     configuration_words,
     limit_words,
 )
+from enginebench_controller.verdicts.recommend.candidates import LimitShare
 from enginebench_controller.verdicts.recommend.search import Fate
 from enginebench_ui.shared.charts import NOISE, WORSE, margins, value_axis
 from enginebench_ui.shared.order_fields import positional
@@ -172,9 +173,10 @@ _LARGEST = 100
 """What lies further from 1 than by this factor is told as that: nothing is known of it but the direction."""
 
 
-def _ends(bounds: Bounds, scale: int = 1) -> str:
+def _ends(bounds: LimitShare, scale: int = 1) -> str:
     _, low, high = bounds
-    end = f"{scale * high:.{2 if scale == 1 else 0}f}" if high < _LARGEST else f"over {scale * _LARGEST}"
+    far = f"over {scale * _LARGEST}"
+    end = far if high is None or high >= _LARGEST else f"{scale * high:.{2 if scale == 1 else 0}f}"
     return f"{scale * low:.{2 if scale == 1 else 0}f} to {end}"
 
 
