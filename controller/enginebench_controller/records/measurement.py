@@ -98,8 +98,9 @@ class OutputCheck:
     `reference` is the measurement compared with; None for what shows without one. `problem` is a sentence, or empty
     where the outputs agree within `tolerance`, a bound on `max_relative_error`: the largest absolute difference ÷ the
     reference's largest magnitude, over all captured elements of the output that is farthest beyond its tolerance, or
-    nearest to it. `cosine` is the smallest of any output. `remark` is a sentence about what is no fault of an engine,
-    such as a difference that is within the noise of the model.
+    nearest to it. `largest_relative_error` is that of any output, None where one of them could not be compared.
+    `cosine` is the smallest of any output. `remark` is a sentence about what is no fault of an engine, such as a
+    difference that is within the noise of the model.
     """
 
     reference: str | None
@@ -109,6 +110,7 @@ class OutputCheck:
     tolerance: float | None
     problem: str = ""
     remark: str = ""
+    largest_relative_error: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -171,6 +171,7 @@ def _against(reference: Measurement, one: Measurement, problems: Mapping[str, st
         tolerance=tolerance(reference, one, known.models) if found.tolerance is None else found.tolerance,
         problem=problem,
         remark=remark or _own_remark(one, known),
+        largest_relative_error=found.largest_relative_error,
     )
 
 

@@ -28,11 +28,13 @@ class Difference:
     """How outputs differ from a reference's: the errors as in `OutputCheck`, and a sentence where something is wrong.
 
     The errors are None where shapes leave nothing to compare. `tolerance` is that of the output farthest beyond, or
-    nearest to, its own; `remark` says of outputs what is no fault of an engine.
+    nearest to, its own, and `max_relative_error` its error; `largest_relative_error` is that of any output, None where
+    one could not be compared. `remark` says of outputs what is no fault of an engine.
     """
 
     max_absolute_error: float | None = None
     max_relative_error: float | None = None
+    largest_relative_error: float | None = None
     cosine: float | None = None
     tolerance: float | None = None
     problem: str = ""
@@ -115,6 +117,7 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
     unlike = [couple for couple in couples if couple[0].shape != couple[1].shape]
     if wrong := next((one for one in unlike if not tolerated.shape_is_open(one[0].name)), None):
         return Difference(problem=_shapes_differ(*wrong, name, batch))
+    remark = _not_compared(unlike[0][0].name, name) if unlike else ""
     couples = [couple for couple in couples if couple[0].shape == couple[1].shape]
     if texts := [couple for couple in couples if couple[0].dtype == STRINGS]:
         couples = [couple for couple in couples if couple[0].dtype != STRINGS]
@@ -122,20 +125,23 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
             return Difference(problem=problem)
     compared = {output: pairs for output, pairs in _pairs(couples, batch).items() if pairs}
     if not compared:
-        return Difference()
+        return Difference(remark=remark)
     tolerances = {output: tolerated.of(output, _scale(pairs)) for output, pairs in compared.items()}
     relative = {output: max(float(one.max()) for one in _errors(pairs)) for output, pairs in compared.items()}
     worst = max(compared, key=lambda output: (relative[output] / tolerances[output], relative[output]))
-    usual = all(relative[output] <= tolerated.relative for output in compared)
+    farthest = max(compared, key=lambda output: relative[output])
+    if relative[farthest] > tolerated.relative:
+        remark = remark or _within_noise(farthest, relative[farthest], tolerances[farthest], name)
     wrong_ones = {output: pairs for output, pairs in compared.items() if relative[output] > tolerances[output]}
     return Difference(
         max_absolute_error=max(_largest(pair.other - pair.reference) for pairs in compared.values() for pair in pairs),
         max_relative_error=relative[worst],
+        largest_relative_error=None if unlike else relative[farthest],
         cosine=min(_cosine(pairs) for pairs in compared.values()),
         tolerance=tolerances[worst],
         problem=_lost_batch(wrong_ones, name, batch, tolerances)
         or _wrong_values(relative[worst], name, tolerances[worst]),
-        remark="" if usual else _within_noise(worst, relative[worst], tolerances[worst], name),
+        remark=remark,
     )
 
 
@@ -295,12 +301,16 @@ def _wrong_values(relative: float, name: str, tolerance: float) -> str:
     )
 
 
+def _not_compared(output: str, name: str) -> str:
+    return f"output {output!r} cannot be compared with that of {name}: rounding alone changes its shape"
+
+
 def _within_noise(output: str, relative: float, tolerance: float, name: str) -> str:
     """What to know of outputs that differ by more than the usual, and by no more than rounding can make of them."""
     if relative > tolerance:
         return ""
     if math.isinf(tolerance):
-        return f"output {output!r} cannot be compared with that of {name}: rounding alone changes its shape"
+        return _not_compared(output, name)
     return (
         f"output {output!r} differs from that of {name} by {relative:.2g} of its largest value, which is within the "
         f"noise of this model: rounding alone moves it by up to {tolerance / NOISE_FACTOR:.2g}"

@@ -43,3 +43,10 @@ def check(*measurements, models=()):
 
 def rounded(values, relative=1e-5):
     return values * (1 + relative * np.random.default_rng(9).uniform(-1, 1, values.shape)).astype(np.float32)
+
+
+def off(values, share):
+    """The values with one of them off by a share of the largest."""
+    other = values.copy()
+    other[0, 0, 0] += share * np.abs(values).max()
+    return other

@@ -9,7 +9,7 @@ import openvino
 import pytest
 
 import invented
-from controller.verdicts.judged import INPUTS, captured, check, measured, rounded, scores
+from controller.verdicts.judged import INPUTS, captured, check, measured, off, rounded, scores
 from enginebench_controller.models.zoo import build_bytes, zoo_model
 from enginebench_controller.records import (
     Afterwards,
@@ -227,7 +227,35 @@ def test_an_output_whose_shape_rounding_changes_is_not_compared():
     open_shape = Grounds(noise=(OutputNoise("scores", None),))
 
     assert "has the shape" in check(measured("onnxruntime", scores()), measured("x", few))["x"].problem
-    assert check(measured("onnxruntime", scores()), measured("x", few, grounds=open_shape))["x"].problem == ""
+    found = check(measured("onnxruntime", scores()), measured("x", few, grounds=open_shape))["x"]
+    assert (found.problem, found.largest_relative_error) == ("", None)
+    assert found.remark == (
+        "output 'scores' cannot be compared with that of onnxruntime 1.0: rounding alone changes its shape"
+    )
+
+
+def test_what_agrees_beside_an_output_that_cannot_be_compared_does_not_hide_it():
+    boxes, few = captured(scores(1), "boxes"), captured([one[:3] for one in scores(1)], "boxes")
+    found = check(
+        measured("onnxruntime", None, outputs=(*captured(scores()), *boxes)),
+        measured("x", None, outputs=(*captured(scores()), *few), grounds=Grounds(noise=(OutputNoise("boxes", None),))),
+    )["x"]
+
+    assert (found.max_relative_error, found.largest_relative_error) == (0, None)
+    assert found.remark.startswith("output 'boxes' cannot be compared with that of onnxruntime 1.0")
+
+
+def test_the_largest_error_is_that_of_any_output_however_much_of_it_is_noise():
+    quiet, loud = scores(), scores(1)
+    noise = Grounds(noise=(OutputNoise("loud", 0.05 * float(np.abs(loud).max())),))
+    found = check(
+        measured("onnxruntime", None, outputs=(*captured(quiet), *captured(loud, "loud"))),
+        measured("x", None, outputs=(*captured(off(quiet, 5e-4)), *captured(off(loud, 0.04), "loud")), grounds=noise),
+    )["x"]
+
+    assert (found.max_relative_error, found.tolerance) == (pytest.approx(5e-4, rel=0.01), 1e-3)
+    assert found.largest_relative_error == pytest.approx(0.04, rel=0.01)
+    assert found.remark.startswith("output 'loud' differs from that of onnxruntime 1.0 by 0.04 ")
 
 
 def afterwards(late, repeat, random=()):

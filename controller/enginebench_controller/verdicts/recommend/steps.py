@@ -253,7 +253,7 @@ def _judged(
         if points[place].is_given and place not in gone
     ]
     checks = _against_given(measured, given, points, models)
-    known = {place: one.max_relative_error for place, one in checks.items() if one is not None}
+    known = {place: one.largest_relative_error for place, one in checks.items() if one is not None}
     differences = {place: one for place, one in known.items() if one is not None}
     too_far = _too_far(order, points, checks, [*(one.differences for one in earlier), differences])
     return too_far | wrong, differences

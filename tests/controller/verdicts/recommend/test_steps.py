@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
+from controller.verdicts.judged import captured, off, scores
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.records import (
@@ -12,7 +13,9 @@ from enginebench_controller.records import (
     ArrivalProcess,
     Arrivals,
     FailureKind,
+    Grounds,
     Load,
+    OutputNoise,
     Phase,
     Process,
     Status,
@@ -75,14 +78,14 @@ def test_a_process_has_enough_inferences_for_the_percentile_that_is_limited(iter
     assert reading_of(order(max_latency="p95<20ms"), figures).enough is figures.enough is is_enough
 
 
-def of_first_point(found, measurement):
-    """The measurement as one of the first point."""
-    first = found[0].case
+def of_point(point, measurement):
+    """The measurement as one of the point."""
+    case = point.case
     return replace(
         measurement,
-        engine=replace(measurement.engine, name=first.engine.name, environment=first.engine.environment),
-        model_digest=first.model.digest,
-        configuration=first.configuration,
+        engine=replace(measurement.engine, name=case.engine.name, environment=case.engine.environment),
+        model_digest=case.model.digest,
+        configuration=case.configuration,
     )
 
 
@@ -94,7 +97,7 @@ def test_what_crashed_is_refused_and_what_somebody_cancelled_may_run_once_more(t
     asked = order()
     found = points(asked).points
     crashed = invented.failed("m0000001", status=status)
-    ended = of_first_point(found, replace(crashed, failure=replace(crashed.failure, kind=kind)))
+    ended = of_point(found[0], replace(crashed, failure=replace(crashed.failure, kind=kind)))
     store = Home(tmp_path).store
     store.add_bundles([BenchmarkBundle(BENCHMARK, (ended,), (invented.snapshot(),))])
     told = stored_step(store, asked, found, Step(StepPurpose.LOOK, (0, 1), 1, 0.5), BENCHMARK)
@@ -107,8 +110,8 @@ def test_a_step_that_was_broken_off_says_nothing_of_what_was_measured_before(tmp
     asked = order(max_latency=None)
     found = points(asked).points
     look, confirm = (invented.benchmark(id_) for id_ in ("b0000001", "b0000002"))
-    ran = of_first_point(found, invented.measured("m0000001", look.id))
-    cut = of_first_point(found, replace(invented.failed("m0000002", confirm.id), failure=OUT_OF_TIME))
+    ran = of_point(found[0], invented.measured("m0000001", look.id))
+    cut = of_point(found[0], replace(invented.failed("m0000002", confirm.id), failure=OUT_OF_TIME))
     store = Home(tmp_path).store
     for benchmark, one in ((look, ran), (confirm, cut)):
         store.add_bundles([BenchmarkBundle(benchmark, (one,), (invented.snapshot(),))])
@@ -116,3 +119,38 @@ def test_a_step_that_was_broken_off_says_nothing_of_what_was_measured_before(tmp
     told = stored_step(store, asked, found, Step(StepPurpose.CONFIRM, (0,), 5, 1.0), confirm, before)
     assert told.taken.rounds == ()
     assert told.taken.refused.keys() == (set() if is_known else {0}), "else it is why there are no numbers"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        (
+            lambda boxes: boxes[:, :3],
+            "its outputs cannot be compared with those of the model as given: output 'boxes' cannot be compared with",
+        ),
+        (lambda boxes: off(boxes, 0.04), "its outputs are 4 % off those of the model as given; 1 % is allowed"),
+    ],
+)
+def test_a_limit_of_outputs_is_for_each_of_them_and_for_what_nobody_can_compare(tmp_path, changed, why):
+    """Rounding decides how many boxes there are, so these may differ as they like where nobody limits that."""
+    asked = order(max_latency=None, max_output_difference="1%")
+    found = [replace(one, is_given=one.case.engine.name == "openvino") for one in points(asked).points]
+    batch = found[0].case.configuration.batch
+    place = next(n for n, one in enumerate(found) if not one.is_given and one.case.configuration.batch == batch)
+    given, other = (
+        of_point(
+            found[place],
+            invented.measured(
+                f"m000000{place}",
+                captured_outputs=(*captured(logits), *captured(boxes, "boxes")),
+                grounds=Grounds(noise=(OutputNoise("boxes", None),)),
+            ),
+        )
+        for place, logits, boxes in ((0, scores(), scores(1)), (place, off(scores(), 1e-5), changed(scores(1))))
+    )
+    store = Home(tmp_path).store
+    store.add_bundles([BenchmarkBundle(BENCHMARK, (given, other), (invented.snapshot(),))])
+    told = stored_step(store, asked, found, Step(StepPurpose.LOOK, (0, place), 1, 0.5), BENCHMARK)
+    assert told.taken.refused[place].startswith(why)
+    assert 0 not in told.taken.refused
