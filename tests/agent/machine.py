@@ -22,7 +22,7 @@ def write_policies(root: Path, count: int = 2, governor: str = "powersave", khz:
         (root / CPU / f"cpu{cpu}" / "cpufreq").symlink_to(f"../cpufreq/policy{cpu}")
 
 
-def write_stat(root: Path, user: int = 0, system: int = 0, idle: int = 0, steal: int = 0) -> None:
+def write_stat(root: Path, user: int = 0, system: int = 0, idle: int = 1, steal: int = 0) -> None:
     """/proc/stat, in ticks of 10 ms."""
     write(root, "proc/stat", f"cpu  {user} 0 {system} {idle} 0 0 0 {steal} 0 0\ncpu0 {user} 0 0 0 0 0 0 0 0 0")
 

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from enginebench_agent.machine.cgroup import cpu_quota_cores
 from enginebench_agent.machine.disturbances import is_quiet
-from enginebench_agent.machine.sources import TICK_NS
+from enginebench_agent.machine.sources import TICK_NS, AbsentError, busy_and_stolen
 from enginebench_proto.agreed.words import UNSEEN_USERS
 from enginebench_proto.v1.measurement_pb2 import Bystanders, MachineUse, ProcessUse
 from enginebench_proto.v1.run_pb2 import Unquiet
@@ -70,16 +70,16 @@ def look(root: Path = Path("/"), agent: int | None = None) -> Look | None:
     Takes some 20 µs a process of the machine.
     """
     try:
-        head, *rest = (root / "proc/stat").read_text().splitlines()
-        user, nice, system, _, _, irq, softirq, steal = (int(text) for text in head.split()[1:9])
-    except (OSError, ValueError):
+        head, *rest = (root / "proc/stat").read_bytes().splitlines()
+        busy, steal = busy_and_stolen(head)
+    except (AbsentError, OSError, ValueError):
         return None
     processes = {(one.pid, one.begun): one for one in _processes(root)}
     agent = os.getpid() if agent is None else agent
     return Look(
         at_ns=time.monotonic_ns(),
-        processors=sum(bool(re.match(r"cpu\d", line)) for line in rest) or 1,
-        busy=user + nice + system + irq + softirq,
+        processors=sum(bool(re.match(rb"cpu\d", line)) for line in rest) or 1,
+        busy=busy,
         steal=steal,
         agent=agent,
         processes=processes,
@@ -115,7 +115,7 @@ def surroundings(root: Path = Path("/"), *, on_processors: bool = True) -> Bysta
 def _unseen(root: Path, *, on_processors: bool) -> list[str]:
     found = []
     if look(root) is None:
-        found.append("who uses the processors: no /proc/stat here that can be read")
+        found.append("who uses the processors: no /proc/stat here that counts it")
     elif _pid_namespace(root) not in ("", _FIRST_PID_NAMESPACE):
         found.append("processes outside of this container")
     elif not (root / "proc/1/stat").exists():

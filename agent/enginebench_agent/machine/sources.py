@@ -89,11 +89,22 @@ def processor_times(root: Path) -> Probe:
     stat = KeptFile(root / "proc/stat", root)
 
     def read() -> Mapping[str, int]:
-        user, nice, system, _, _, irq, softirq, steal = (int(text) for text in stat.read().split(maxsplit=9)[1:9])
-        busy_ns = (user + nice + system + irq + softirq) * TICK_NS
-        return {"other_cpu_time_ns": busy_ns - process_cpu_time_ns(), "steal_ns": steal * TICK_NS}
+        busy, steal = busy_and_stolen(stat.read())
+        return {"other_cpu_time_ns": busy * TICK_NS - process_cpu_time_ns(), "steal_ns": steal * TICK_NS}
 
     return read
+
+
+def busy_and_stolen(stat: bytes) -> tuple[int, int]:
+    """The ticks in which processors were at work, and that the hypervisor took, of /proc/stat's first line.
+
+    Raises `AbsentError` where not even idle ticks were ever counted, as in gVisor, and `ValueError` for another form.
+    """
+    counted = [int(text) for text in stat.split(maxsplit=9)[1:9]]
+    if not any(counted):
+        raise AbsentError("/proc/stat counts nothing here")
+    user, nice, system, _, _, irq, softirq, steal = counted
+    return user + nice + system + irq + softirq, steal
 
 
 def pressure(root: Path, resource: str) -> Probe:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.records import Block, DisturbanceKind, MachineUse, Measurement, Profile
+from enginebench_controller.records import Block, DisturbanceKind, Evidence, MachineUse, Measurement, Profile
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,8 @@ class EvidenceSummary:
     """Disturbed blocks among all; how many of them each kind of disturbance befell; why evidence is missing, by field.
 
     A block may be disturbed in several ways, so the counts may add up to more than `disturbed_blocks`.
-    `disturbed_share` is that of the time in which the process did not stand still, None without any.
+    `disturbed_share` is that of the time in which the process did not stand still, None without any, and where nobody
+    told of others: neither what they used nor what the hypervisor took.
     """
 
     blocks: int
@@ -28,13 +29,19 @@ def summarize_evidence(blocks: Sequence[Block]) -> EvidenceSummary:
     kinds = Counter(kind for block in disturbed for kind in dict.fromkeys(one.kind for one in block.disturbances))
     going_on = [block for block in blocks if not block.paused_ns]
     whole_ns = sum(block.duration_ns for block in going_on)
+    disturbed_ns = sum(block.duration_ns for block in going_on if block.disturbances)
+    is_known = any(block.disturbances or _tells_of_others(block.evidence) for block in going_on)
     return EvidenceSummary(
         blocks=len(blocks),
         disturbed_blocks=len(disturbed),
-        disturbed_share=sum(one.duration_ns for one in going_on if one.disturbances) / whole_ns if whole_ns else None,
+        disturbed_share=disturbed_ns / whole_ns if whole_ns and is_known else None,
         disturbances=dict(kinds.most_common()),
         missing={field: reason for block in blocks for field, reason in block.evidence.missing.items()},
     )
+
+
+def _tells_of_others(evidence: Evidence) -> bool:
+    return evidence.other_cpu_time_ns is not None or evidence.steal_ns is not None
 
 
 WORTH_A_WORD = 0.05

@@ -196,11 +196,14 @@ def test_few_names_are_told_of_many(root: Path) -> None:
     assert seen.use.busiest[0].name == "job-699"
 
 
-def test_a_machine_that_tells_nothing_is_unknown_and_not_quiet(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_machine_that_tells_nothing_is_unknown_and_not_quiet(tmp_path: Path, is_there: bool) -> None:
     (tmp_path / "proc").mkdir()
+    if is_there:  # but counts nothing, not even idle time, as in gVisor
+        write_stat(tmp_path, idle=0)
     assert look(tmp_path) is None
     assert used_between(None, look(tmp_path), tmp_path) is None
-    assert list(surroundings(tmp_path).unseen) == ["who uses the processors: no /proc/stat here that can be read"]
+    assert list(surroundings(tmp_path).unseen) == ["who uses the processors: no /proc/stat here that counts it"]
 
 
 def test_what_cannot_be_seen_is_said(root: Path) -> None:

@@ -360,6 +360,14 @@ def test_threads_that_go_to_another_kind_of_cores_are_counted(root: Path, monkey
     assert not one_block(root).HasField("cluster_migrations"), "cores 0 and 1 are of one kind"
 
 
+def test_where_nothing_is_ever_counted_the_use_by_others_is_missing_and_not_none(root: Path) -> None:
+    """gVisor shows a /proc/stat of zeros, whatever goes on."""
+    write_stat(root, idle=0)
+    evidence = one_block(root)
+    assert not evidence.HasField("other_cpu_time_ns") and not evidence.HasField("steal_ns")
+    assert evidence.missing["other_cpu_time_ns"] == evidence.missing["steal_ns"] == "/proc/stat counts nothing here"
+
+
 def test_a_file_in_a_form_not_known_is_missing_and_breaks_nothing(root: Path) -> None:
     write(root, "proc/stat", "cpu  lots of it")
     write_pressure(root, "cpu", 1)

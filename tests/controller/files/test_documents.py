@@ -105,6 +105,20 @@ def test_a_pause_is_told_and_is_no_time_in_which_others_disturbed():
     assert alone["disturbed_share"] is None
 
 
+def test_where_nobody_tells_of_others_the_disturbed_share_is_unknown_unless_a_block_was():
+    told = invented.measured("m1")
+    blind = tuple(
+        replace(block, evidence=replace(block.evidence, other_cpu_time_ns=None, steal_ns=None)) for block in told.blocks
+    )
+    disturbed = (replace(blind[0], disturbances=(invented.STEAL,)), *blind[1:])
+
+    def share(blocks):
+        return strict(measurement_document(replace(told, blocks=blocks)))["evidence"]["disturbed_share"]
+
+    assert (share(told.blocks), share(blind)) == (0, None)
+    assert share(disturbed) == pytest.approx(1 / 12, rel=0.1)
+
+
 def test_blocks_are_listed_only_where_they_are_wanted():
     measurement = invented.measured("m1", noisy=True)
     document = strict(benchmark_document(invented.benchmark(), [measurement], [], with_blocks=True))
