@@ -116,8 +116,19 @@ def _receiver(url: str, shown: str) -> str:
     return parts._replace(path=path if path.endswith(_METRICS) else path + _METRICS).geturl()
 
 
+_SECRETS = (
+    (r"//.*\?.*@.*", "//…"),  # nothing tells whether such an @ ends a password or is part of a query
+    (r"//.*@", "//***@"),  # a password may have any sign
+    (r"[^\s/]+@", "***@"),  # libraries say what stands before a host without the rest of the address
+    (r"\?\S+", "?…"),  # keys are given in queries
+)
+"""What is hidden of addresses, in this order, and what stands in its place."""
+
+
 def _without_secrets(text: str) -> str:
-    return re.sub(r"//[^/@]*@", "//***@", text)
+    for secret, shown in _SECRETS:
+        text = re.sub(secret, shown, text)
+    return text
 
 
 def _is_installed(module: str) -> bool:

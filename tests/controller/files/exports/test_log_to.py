@@ -108,9 +108,35 @@ def test_a_receiver_gets_metrics_where_otlp_has_them_and_each_destination_stands
     ]
 
 
-def test_secrets_of_an_address_are_not_shown():
-    (one,) = destinations(["otlp:http://me:secret@host:4318"])
-    assert str(one) == "otlp:http://***@host:4318/v1/metrics" and "secret" in one.address
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("http://me:secret@host:4318/v1/metrics", "http://***@host:4318/v1/metrics"),
+        ("http://me:my@secret@host/v1/metrics", "http://***@host/v1/metrics"),
+        ("postgresql://me:my/secret@host/db", "postgresql://***@host/db"),
+        ("postgresql://me:my secret@host/db", "postgresql://***@host/db"),
+        ("postgresql://me:my?secret@host/db", "postgresql://…"),
+        ("https://host/v1/metrics?api-key=secret", "https://host/v1/metrics?…"),
+        ("https://host/v1/metrics?as=me@corp&api-key=secret", "https://…"),
+        ("postgresql://me:secret@host/db?sslpassword=secret", "postgresql://***@host/db?…"),
+    ],
+)
+def test_secrets_of_an_address_are_not_shown(address, shown):
+    assert str(Destination(Tracker.MLFLOW, address)) == f"mlflow:{shown}"
+
+
+@pytest.mark.parametrize("said", ["otlp:grpc://me:my/secret@host", "otlp:http://host:99999/?api-key=secret"])
+def test_what_is_refused_does_not_tell_its_secrets(said):
+    with pytest.raises(InputError) as refusal:
+        destinations([said])
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.slow
+def test_a_library_that_names_a_password_is_not_repeated():
+    """It says of a port: "nonnumeric port: 'secret@127.0.0.1'"."""
+    problem = delivered(Destination(Tracker.OTLP, "http://me:secret@127.0.0.1/v1/metrics"), ()).problem
+    assert "***@127.0.0.1" in problem and "secret" not in problem
 
 
 def test_every_number_arrives_with_its_unit_and_the_ends_of_its_interval(receiver, store, results):
