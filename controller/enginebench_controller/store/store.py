@@ -63,10 +63,15 @@ class Store(
     """
 
     def add_bundles(self, bundles: Iterable[BenchmarkBundle]) -> tuple[str, ...]:
-        """Keep whole benchmarks, all or none; return the ids that brought something new."""
+        """Keep whole benchmarks, all or none; return the ids that brought something new.
+
+        What is imported adds nothing to a benchmark of one's own: whose numbers those are, nothing would tell.
+        """
         with self._writing() as connection:
             new: dict[str, None] = {}
             for bundle in bundles:
+                if bundle.benchmark.imported and _is_own(connection, bundle.benchmark.id):
+                    continue
                 is_new = insert_benchmark(connection, bundle.benchmark, bundle.snapshots)
                 measured = [(one, bundle.samples.get(one.id, ())) for one in bundle.measurements]
                 # A version that is there keeps its name: it is what the owner of this store calls it.
@@ -115,6 +120,10 @@ class Store(
         )
         with self._reading() as connection:
             return frozenset(row["id"] for row in rows(connection, query, list(among)))
+
+
+def _is_own(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> bool:
+    return bool(rows(connection, "SELECT id FROM benchmarks WHERE id = ? AND NOT imported", benchmark_id))
 
 
 def _ids(connection: duckdb.DuckDBPyConnection, table: str, way: str, named: str) -> tuple[str, ...]:

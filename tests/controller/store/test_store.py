@@ -30,6 +30,25 @@ def test_bundles_are_stored_all_or_none(store):
     assert series(store.block_samples("m1")) == series(samples["m1"])
 
 
+def test_an_import_adds_nothing_to_a_benchmark_of_ones_own(store):
+    def with_one(identity, **fields):
+        return BenchmarkBundle(invented.benchmark(**fields), (invented.measured(identity),), (invented.snapshot(),))
+
+    store.add_bundles([with_one("m1")])
+    assert store.add_bundles([with_one("m2", imported=True)]) == ()
+    assert [one.id for one in store.measurements("b0000001")] == ["m1"]
+
+
+def test_what_is_imported_grows_with_what_is_imported_later(store):
+    def with_those(*ids):
+        measured = tuple(invented.measured(one) for one in ids)
+        return BenchmarkBundle(invented.benchmark(imported=True), measured, (invented.snapshot(),))
+
+    for ids in (("m1",), ("m1", "m2")):
+        assert store.add_bundles([with_those(*ids)]) == ("b0000001",)
+    assert [one.id for one in store.measurements("b0000001")] == ["m1", "m2"]
+
+
 def test_a_bundle_is_named_as_its_benchmark_is(store):
     store.add_benchmark(invented.benchmark())
 

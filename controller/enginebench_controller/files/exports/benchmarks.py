@@ -247,8 +247,9 @@ def export_benchmarks(store: Store, benchmark_ids: Sequence[str]) -> str:
 def import_benchmarks(store: Store, file: ExportFile) -> tuple[str, ...]:
     """Store what an export holds and return the ids of the benchmarks that brought something new.
 
-    Ids are kept, so importing again changes nothing; new benchmarks are marked as imported. Raises `InputError` for a
-    file that is not an export, made by a newer enginebench or damaged; nothing is stored then.
+    Ids are kept, so importing again changes nothing; new benchmarks are marked as imported, and those of one's own stay
+    as they are. Raises `InputError` for a file that is not an export, made by a newer enginebench or damaged; nothing
+    is stored then.
     """
     export = read_export(file, ExportDocument)
     return store.add_bundles([form.to_bundle() for form in export.benchmarks])
