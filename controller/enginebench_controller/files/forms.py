@@ -1,11 +1,12 @@
 """What the forms of documents are made of: a form says what is printed and, of what is imported, what is read back."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, SkipValidation, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, SkipValidation, create_model
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -27,7 +28,18 @@ Derived = Annotated[T, SkipValidation(), Field(default=None)]
 Sometimes = Annotated[T, Field(default_factory=absent)]
 """What a document of its kind may lack; None then."""
 
-Id = Annotated[str, Field(min_length=1)]
+_ID = re.compile(r"[0-9a-f]{12}|[0-9a-f]{32}")
+
+
+def _as_made_here(text: str) -> str:
+    if not _ID.fullmatch(text):
+        raise ValueError("an id is 12 or 32 hexadecimal digits")
+    return text
+
+
+Id = Annotated[str, Field(min_length=1), AfterValidator(_as_made_here)]
+"""What something is called for good. An id wins over a name, so that none of an import may be what a person chose."""
+
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Place = Annotated[int, Field(ge=0, lt=2**31)]
 Series = list[Count]

@@ -17,6 +17,8 @@ from histories import Change, keep_history
 
 pytestmark = pytest.mark.slow
 
+BENCHMARK, PROFILE = "b00000000001", "a" * 32
+
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
@@ -40,6 +42,15 @@ def run(tmp_path, monkeypatch):
         return CliRunner().invoke(make_app(), [*map(str, arguments)], catch_exceptions=False)
 
     return command
+
+
+@pytest.fixture
+def travelling(run, tmp_path):
+    """The same, with a benchmark and a profile that have ids as they are made."""
+    store = Store(tmp_path / "home" / "results.duckdb")
+    store.add_benchmark(invented.benchmark(BENCHMARK))
+    store.add_profile(invented_profiles.profile(PROFILE))
+    return run
 
 
 def test_a_benchmark_goes_with_all_targets_and_what_failed_is_told_beside(run, tmp_path):
@@ -81,22 +92,22 @@ def test_a_profile_goes_the_same_from_either_command(run):
     assert run("export", "p0000001").stdout == run("profiles", "export", "p0000001").stdout
 
 
-@pytest.mark.parametrize(("name", "told"), [("duel", "1 benchmark: b0000001"), ("p0000001", "1 profile: p0000001")])
-def test_what_was_exported_is_imported_whatever_it_is(run, monkeypatch, name, told):
-    run("export", name, "-o", "out.json")
+@pytest.mark.parametrize(("id_", "noun"), [(BENCHMARK, "benchmark"), (PROFILE, "profile")])
+def test_what_was_exported_is_imported_whatever_it_is(travelling, monkeypatch, id_, noun):
+    travelling("export", id_, "-o", "out.json")
     monkeypatch.setenv("ENGINEBENCH_HOME", "other")
-    assert run("import", "out.json").stderr.split("imported ")[-1].strip() == told
-    assert "all were there already" in run("import", "out.json").stderr
+    assert travelling("import", "out.json").stderr.split("imported ")[-1].strip() == f"1 {noun}: {id_}"
+    assert "all were there already" in travelling("import", "out.json").stderr
 
 
 @pytest.mark.parametrize("command", [("import",), ("profiles", "import")])
-def test_what_comes_through_a_pipe_is_imported(run, monkeypatch, command):
-    exported = run("export", "p0000001").stdout
+def test_what_comes_through_a_pipe_is_imported(travelling, monkeypatch, command):
+    exported = travelling("export", PROFILE).stdout
     monkeypatch.setenv("ENGINEBENCH_HOME", "other")
     reading, writing = os.pipe()
     with ThreadPoolExecutor() as threads, os.fdopen(reading):
         threads.submit(_write, writing, exported)
-        assert "imported 1 profile" in run(*command, f"/dev/fd/{reading}").stderr
+        assert "imported 1 profile" in travelling(*command, f"/dev/fd/{reading}").stderr
 
 
 def _write(descriptor, text):

@@ -23,17 +23,20 @@ from enginebench_controller.records.figures import figures
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.soundness import soundness
 
+B1, B2 = "b00000000001", "b00000000002"
+M1, M2, M3 = (f"{number:032}" for number in (1, 2, 3))
+
 
 @pytest.fixture
 def exporting(tmp_path):
     store = Store(tmp_path / "exporting" / "results.duckdb")
     store.save_model(invented.model())
-    store.add_benchmark(invented.benchmark(rerun_of="b0000000"), [invented.snapshot()])
-    configured = invented.measured("m1", configuration=invented.CONFIGURATION, noisy=True, interleaving_group="g1")
-    store.add_measurement(configured, invented.samples("m1"))
-    store.add_measurement(invented.failed("m2"))
-    open_loop = invented.measured("m3", configuration=invented.OPEN_LOOP)
-    store.add_measurement(open_loop, invented.samples("m3", open_loop=True))
+    store.add_benchmark(invented.benchmark(B1, rerun_of="b0000000"), [invented.snapshot()])
+    configured = invented.measured(M1, B1, configuration=invented.CONFIGURATION, noisy=True, interleaving_group="g1")
+    store.add_measurement(configured, invented.samples(M1))
+    store.add_measurement(invented.failed(M2, B1))
+    open_loop = invented.measured(M3, B1, configuration=invented.OPEN_LOOP)
+    store.add_measurement(open_loop, invented.samples(M3, open_loop=True))
     return store
 
 
@@ -45,22 +48,22 @@ def importing(tmp_path):
 @pytest.fixture
 def exported(exporting, tmp_path):
     file = tmp_path / "export.json"
-    file.write_text(export_benchmarks(exporting, ["b0000001"]), encoding="utf-8")
+    file.write_text(export_benchmarks(exporting, [B1]), encoding="utf-8")
     return file
 
 
 @pytest.mark.slow
 def test_everything_arrives_and_is_marked_as_imported(exporting, importing, exported):
-    assert import_benchmarks(importing, read_file(exported)) == ("b0000001",)
+    assert import_benchmarks(importing, read_file(exported)) == (B1,)
 
-    sent, arrived = exporting.bundle("b0000001"), importing.bundle("b0000001")
+    sent, arrived = exporting.bundle(B1), importing.bundle(B1)
     assert arrived.benchmark == replace(sent.benchmark, imported=True)
     assert arrived.snapshots == sent.snapshots
     assert arrived.models == sent.models == (invented.model(),)
     for before, after in zip(sent.measurements, arrived.measurements, strict=True):
         assert fields(after) == fields(before)
         assert series(arrived.samples[after.id]) == series(sent.samples[before.id])
-    assert arrived.samples["m3"][0].scheduled_ns is not None
+    assert arrived.samples[M3][0].scheduled_ns is not None
 
 
 def judged(store, identity):
@@ -74,23 +77,23 @@ def test_outputs_are_judged_alike_where_they_arrive(importing, tmp_path):
     exporting.save_model(invented.model())
     exporting.save_model(invented.model(made, "invented-int8", parent_digest="ab" * 32, derivation=quantized))
     exporting.save_model(invented.model("ef" * 32, "another"))
-    for identity, of_base, shift in (("b0000001", True, 9.0), ("b0000002", False, 0.03)):
+    for identity, of_base, shift in ((B1, True, 9.0), (B2, False, 0.03)):
         exporting.add_benchmark(invented.benchmark(identity))
         digest = {} if of_base else {"model_digest": made}
-        exporting.add_measurement(invented.measured(f"{identity}-1", identity, **digest), ())
+        exporting.add_measurement(invented.measured(f"{identity}{1:020}", identity, **digest), ())
         outputs = (invented.outputs(shift),)
         wrong = invented.measured(
-            f"{identity}-2", identity, model_digest=made, engine="other", captured_outputs=outputs
+            f"{identity}{2:020}", identity, model_digest=made, engine="other", captured_outputs=outputs
         )
         exporting.add_measurement(wrong, ())
     file = tmp_path / "export.json"
-    file.write_text(export_benchmarks(exporting, ["b0000001", "b0000002"]))
+    file.write_text(export_benchmarks(exporting, [B1, B2]))
     told = [one["outcome"]["sound"] for one in json.loads(file.read_text())["benchmarks"]]
 
     importing.save_model(invented.model(name="my-own-name"))
     import_benchmarks(importing, read_file(file))
 
-    for identity, exported_as, sound in zip(("b0000001", "b0000002"), told, (False, True), strict=True):
+    for identity, exported_as, sound in zip((B1, B2), told, (False, True), strict=True):
         assert [bool(judged(one, identity)) for one in (exporting, importing)] == [sound, sound]
         assert exported_as is sound
     assert sorted(one.name for one in importing.models()) == ["invented-int8", "my-own-name"]
@@ -101,7 +104,7 @@ def test_an_export_of_before_has_no_models(importing, exported):
     def older(document):
         assert document["benchmarks"][0].pop("models")
 
-    assert import_benchmarks(importing, read_file(edited(exported, older))) == ("b0000001",)
+    assert import_benchmarks(importing, read_file(edited(exported, older))) == (B1,)
     assert importing.models() == ()
 
 
@@ -120,10 +123,10 @@ def test_a_model_that_was_pruned_by_no_share_is_refused(importing, exported, spa
 @pytest.mark.slow
 def test_importing_again_changes_nothing(importing, exported):
     import_benchmarks(importing, read_file(exported))
-    before = importing.bundle("b0000001")
+    before = importing.bundle(B1)
 
     assert import_benchmarks(importing, read_file(exported)) == ()
-    after = importing.bundle("b0000001")
+    after = importing.bundle(B1)
     assert [fields(one) for one in after.measurements] == [fields(one) for one in before.measurements]
     assert {one: series(after.samples[one]) for one in after.samples} == {
         one: series(before.samples[one]) for one in before.samples
@@ -134,20 +137,20 @@ def test_importing_again_changes_nothing(importing, exported):
 @pytest.mark.slow
 def test_the_own_benchmark_stays_ones_own_when_its_export_comes_back(exporting, exported):
     assert import_benchmarks(exporting, read_file(exported)) == ()
-    assert exporting.benchmark("b0000001").imported is False
+    assert exporting.benchmark(B1).imported is False
 
 
 @pytest.mark.slow
 def test_several_benchmarks_travel_in_one_file_each_once(exporting, importing, tmp_path):
-    exporting.add_benchmark(invented.benchmark("b0000002", "other"))
+    exporting.add_benchmark(invented.benchmark(B2, "other"))
     file = tmp_path / "both.json"
-    file.write_text(export_benchmarks(exporting, ["b0000001", "b0000002", "b0000001"]))
+    file.write_text(export_benchmarks(exporting, [B1, B2, B1]))
 
-    assert import_benchmarks(importing, read_file(file)) == ("b0000001", "b0000002")
+    assert import_benchmarks(importing, read_file(file)) == (B1, B2)
 
 
 def test_an_export_holds_the_public_document_with_raw_samples(exporting):
-    document = json.loads(export_benchmarks(exporting, ["b0000001"]))
+    document = json.loads(export_benchmarks(exporting, [B1]))
 
     measurement = document["benchmarks"][0]["measurements"][0]
     assert sum(len(block["latency_ns"]) for block in measurement["samples"]) == measurement["latency"]["samples"] == 200
@@ -163,7 +166,7 @@ def test_an_export_of_before_has_disturbances_in_words_alone(importing, exported
         ]
 
     import_benchmarks(importing, read_file(edited(exported, older)))
-    disturbed = [one for one in importing.measurements("b0000001")[0].blocks if one.disturbances]
+    disturbed = [one for one in importing.measurements(B1)[0].blocks if one.disturbances]
     assert [one.disturbances for one in disturbed] == [(Disturbance(DisturbanceKind.OTHER_PROCESSES, share=0.12),)]
 
 
@@ -174,7 +177,7 @@ def test_a_disturbance_of_a_kind_that_only_a_newer_version_knows_is_kept_in_its_
         disturbed.update(disturbances=["a ghost 3 %"], disturbed_by=[{"kind": "ghost", "share": 0.0312}])
 
     import_benchmarks(importing, read_file(edited(exported, newer)))
-    assert [*map(str, importing.measurements("b0000001")[0].blocks[1].disturbances)] == ["a ghost 3 %"]
+    assert [*map(str, importing.measurements(B1)[0].blocks[1].disturbances)] == ["a ghost 3 %"]
 
 
 def test_an_unknown_benchmark_cannot_be_exported(exporting):
@@ -217,6 +220,8 @@ def edited(file, change):
         (lambda d: d.update(schema_version=99), "newer enginebench"),
         (lambda d: d.update(schema_version="1"), "no usable schema_version"),
         (lambda d: d.update(schema_version=1), "by an older enginebench .schema 1; this one knows 2.; export it again"),
+        (lambda d: d["benchmarks"][0]["benchmark"].update(id="nightly"), r"benchmark\.id: .* hexadecimal digits"),
+        (lambda d: measured(d).update(id="nightly"), r"measurements\.0\.id: .* hexadecimal digits"),
         (lambda d: d["benchmarks"][0].pop("measurements"), r"benchmarks\.0\.measurements: Field required"),
         (lambda d: first_block(d).update(latency_ns=[1, -2]), r"samples\.0\.latency_ns\.1"),
         (lambda d: first_block(d).update(latency_ns=[2**63]), r"samples\.0\.latency_ns\.0"),
@@ -247,7 +252,7 @@ def edited(file, change):
             lambda d: measured(d)["samples"].append(first_block(d) | {"latency_ns": []}),
             "with samples .* is there twice",
         ),
-        (lambda d: d["benchmarks"][0]["measurements"].append(measured(d)), "measurement m1 is there twice"),
+        (lambda d: d["benchmarks"][0]["measurements"].append(measured(d)), f"measurement {M1} is there twice"),
         (lambda d: d["benchmarks"][0]["benchmark"].update(name="lone \ud800 surrogate"), "damaged"),
     ],
 )
@@ -293,7 +298,7 @@ def test_an_export_from_before_a_figure_is_taken_without_it(importing, exported)
                     del process[name]
 
     import_benchmarks(importing, read_file(edited(exported, older)))
-    (found, *_) = importing.measurements("b0000001")
+    (found, *_) = importing.measurements(B1)
     assert of_measurement and {getattr(found, name) for name in of_measurement} == {None}
     assert of_process and {getattr(one, name) for one in found.processes for name in of_process} == {None}
 

@@ -24,6 +24,8 @@ from mutations import edited_bytes, edited_document
 
 pytestmark = pytest.mark.slow
 
+BENCHMARK = "b00000000001"
+
 
 @dataclass(frozen=True)
 class Place:
@@ -56,13 +58,14 @@ def exported_benchmark(folder: Path) -> dict[str, Any]:
     store = Store(folder / "exporting.duckdb")
     pruned = Derivation(DerivationKind.PRUNED, sparsity=0.5)
     store.save_model(invented.model(parent_digest="cd" * 32, derivation=pruned))
-    store.add_benchmark(invented.benchmark(rerun_of="b0000000"), [invented.snapshot()])
-    configured = invented.measured("m1", iterations=6, configuration=invented.CONFIGURATION, noisy=True)
-    store.add_measurement(configured, invented.samples("m1", iterations=6))
-    store.add_measurement(invented.failed("m2"))
-    open_loop = invented.measured("m3", iterations=3, configuration=invented.OPEN_LOOP)
-    store.add_measurement(open_loop, invented.samples("m3", iterations=3, open_loop=True))
-    found: dict[str, Any] = json.loads(export_benchmarks(store, ["b0000001"]))
+    store.add_benchmark(invented.benchmark(BENCHMARK, rerun_of="b0000000"), [invented.snapshot()])
+    one, two, three = (f"{number:032}" for number in (1, 2, 3))
+    configured = invented.measured(one, BENCHMARK, iterations=6, configuration=invented.CONFIGURATION, noisy=True)
+    store.add_measurement(configured, invented.samples(one, iterations=6))
+    store.add_measurement(invented.failed(two, BENCHMARK))
+    open_loop = invented.measured(three, BENCHMARK, iterations=3, configuration=invented.OPEN_LOOP)
+    store.add_measurement(open_loop, invented.samples(three, iterations=3, open_loop=True))
+    found: dict[str, Any] = json.loads(export_benchmarks(store, [BENCHMARK]))
     return found
 
 
@@ -73,7 +76,7 @@ def benchmarks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def profiles() -> dict[str, Any]:
-    exported = (invented_profiles.profile(), invented_profiles.profile_of_failure())
+    exported = (invented_profiles.profile("a" * 32), invented_profiles.profile_of_failure("b" * 32))
     found: dict[str, Any] = json.loads(export_profiles(exported, [], ExportFormat.JSON, None) or "")
     return found
 

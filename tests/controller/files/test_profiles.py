@@ -13,7 +13,7 @@ from enginebench_controller.files.profiles import import_profiles
 from enginebench_controller.files.reading import read_file
 from enginebench_controller.store.store import Store
 
-PROFILES = (invented_profiles.profile(), invented_profiles.profile_of_failure())
+PROFILES = (invented_profiles.profile("a" * 32), invented_profiles.profile_of_failure("b" * 32))
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def exported(tmp_path):
 
 
 def test_an_import_brings_back_what_was_exported_marked_as_imported_and_once(store, exported):
-    assert import_profiles(store, read_file(exported)) == ("p0000001", "p0000002")
+    assert import_profiles(store, read_file(exported)) == ("a" * 32, "b" * 32)
     assert import_profiles(store, read_file(exported)) == ()
 
     for profile in PROFILES:
@@ -58,6 +58,7 @@ def lengthened(document):
         (lambda d: d.update(kind="enginebench-export"), "is not an export; make one with `enginebench profiles export"),
         (lambda d: d.update(schema_version=99), "by a newer enginebench"),
         (lambda d: d.update(schema_version=1), "by an older enginebench"),
+        (lambda d: d["profiles"][0].update(id="nightly"), r"damaged.*\.id: .* hexadecimal digits"),
         (lambda d: d["profiles"][0]["layers"][0].update(time_ns=[-1]), r"damaged.*time_ns"),
         (lambda d: d["profiles"][0]["layers"].extend(lengthened(d)), r"damaged.*time_ns tell of \d+ and \d+ inf"),
         (lambda d: d["profiles"][0]["layers"][0].update(state="asleep"), r"damaged.*state"),
