@@ -19,7 +19,7 @@ from enginebench_controller.store.rows import (
     from_process_row,
     to_model_row,
 )
-from enginebench_controller.store.statements import Row, insertion, parts, rows
+from enginebench_controller.store.statements import Row, parts, rows, upsert_all
 
 # The original is not among the models where only the copy was ever run, before originals were kept as well.
 _ORIGINALS = f"""(
@@ -211,7 +211,7 @@ class ModelStore(StoreFile):
     """The model versions, whose files are kept elsewhere, and what can be compared of them."""
 
     def save_model(self, model: ModelVersion) -> None:
-        """Keep a model version; one with this digest only takes on the name."""
+        """Keep a model version, in place of what was known of its digest."""
         with self._writing() as connection:
             keep_model(connection, model)
 
@@ -251,11 +251,8 @@ class ModelStore(StoreFile):
 
 
 def keep_model(connection: duckdb.DuckDBPyConnection, model: ModelVersion) -> None:
-    """Keep a model version; its digest fixes everything but its name."""
-    row = to_model_row(model)
-    connection.execute(
-        f"{insertion('models', row)} ON CONFLICT (digest) DO UPDATE SET name = excluded.name", list(row.values())
-    )
+    """Keep a version of one's own: what an import said of this digest before makes way for it."""
+    upsert_all(connection, "models", "digest", [to_model_row(model)])
 
 
 def with_ancestors(connection: duckdb.DuckDBPyConnection, digests: Iterable[str]) -> tuple[ModelVersion, ...]:

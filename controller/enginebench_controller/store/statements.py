@@ -36,9 +36,9 @@ def insert_all(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence
 
 
 def upsert_all(
-    connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: Sequence[Row], condition: str
+    connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: Sequence[Row], condition: str = ""
 ) -> None:
-    """Add rows likewise, or where a key is taken, and under this condition, put values in place of the old.
+    """Add rows likewise, or where a key is taken, and under this condition if any, put values in place of the old.
 
     No two of them may have the same key.
     """
