@@ -1,12 +1,14 @@
 """Layers and measurements as flat tables, and any table as CSV (RFC 4180): lists as JSON, empty where unknown.
 
 Names are other people's, and a spreadsheet takes a cell that begins with =, +, - or @ (in full width too) for a
-formula. Such text gets an apostrophe in front, which spreadsheets hide; JSON and Parquet keep it as it is.
+formula. Such text gets an apostrophe in front, which spreadsheets hide; and so does what stands behind a ; within it,
+at which those of many countries split. JSON and Parquet keep it as it is.
 """
 
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -154,7 +156,13 @@ def _place(place: Roofline | None) -> Row:
     return {"share_of_attainable": found.pop("share"), **found}
 
 
-BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_FORMULA = re.compile(r'^(?=[\t\r\n])|(^|[;\t\r\n])(?="*[=+\-@＝＋－＠])')
+"""Where a formula begins: in a cell, and behind what a spreadsheet may split it at, as many do at ;."""
+
+
+def harmless(text: str) -> str:
+    """Text in which a spreadsheet finds no formula: an apostrophe stands before each that would begin."""
+    return _FORMULA.sub(r"\1'", text)
 
 
 def to_csv(profiles: Sequence[Profile], peaks: Sequence[Peak] = ()) -> str:
@@ -172,7 +180,7 @@ def cell(value: Any) -> Any:
     if value is None or isinstance(value, int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"'{text}" if text.startswith(BEGINS_A_FORMULA) else text
+    return harmless(text)
 
 
 _PERCENTS = (90, 95, 99, 99.9)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.files.csv_tables import measurements_csv
+from enginebench_controller.files.csv_tables import cell, harmless, measurements_csv
 
 
 def rows(measurements):
@@ -53,3 +53,20 @@ def test_what_was_prepared_is_a_column():
     measurement = invented.measured("m1")
     prepared = replace(measurement, effective=replace(measurement.effective, prepared=("5 weights folded", "inlined")))
     assert [row["prepared"] for row in rows([prepared, measurement])] == ["5 weights folded; inlined", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("=1+1", "'=1+1"),
+        ("\t=1+1", "'\t'=1+1"),
+        ("a;=1+1;b", "a;'=1+1;b"),
+        ('a;"=1+1"', 'a;\'"=1+1"'),
+        ("a\n@b", "a\n'@b"),
+        ("a;b; -c = d", "a;b; -c = d"),
+    ],
+)
+def test_no_part_that_a_spreadsheet_may_split_off_is_a_formula(text, shown):
+    """A comma is the only sign at which ours are split; in many countries spreadsheets split at ; instead."""
+    assert cell(text) == harmless(text) == shown
+    assert harmless(shown) == shown, "pages do it to what was done already"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_ui.shared.text import magnitude, milliseconds_text, number, percent_text, shortened, times_text
+from enginebench_ui.shared.text import cells, magnitude, milliseconds_text, number, percent_text, shortened, times_text
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,7 @@ def test_a_long_name_loses_its_middle_only():
     assert len(short) == 40
     assert short.startswith("head x") and short.endswith("x tail")
     assert shortened("two\nlines") == "two lines"
+
+
+def test_a_cell_has_no_formula_behind_a_semicolon_either():
+    assert cells({"Name": "x;=1+1", "Layers": 3}) == {"Name": "x;'=1+1", "Layers": 3}

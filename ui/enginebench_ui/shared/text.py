@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from enginebench_controller.files.csv_tables import BEGINS_A_FORMULA
+from enginebench_controller.files.csv_tables import harmless
 from enginebench_controller.records import (
     Arrivals,
     Measurement,
@@ -66,10 +66,7 @@ def _escaped(text: str) -> str:
 
 def cells(row: Row) -> Row:
     """Quote texts that a spreadsheet would compute: tables can be downloaded as CSV, and names come from elsewhere."""
-    return {
-        heading: f"'{value}" if isinstance(value, str) and value.startswith(BEGINS_A_FORMULA) else value
-        for heading, value in row.items()
-    }
+    return {heading: harmless(value) if isinstance(value, str) else value for heading, value in row.items()}
 
 
 def instant(unix_ns: int) -> str:
