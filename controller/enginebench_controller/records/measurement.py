@@ -25,6 +25,11 @@ class Benchmark:
     rerun_of: str | None = None
     imported: bool = False
 
+    def listed(self, key: str) -> tuple[str, ...]:
+        """The texts that the plan lists under a key; none where it has something else, as what is imported may."""
+        found = self.plan.get(key)
+        return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list | tuple) else ()
+
 
 class IntervalMethod(StrEnum):
     """How a confidence interval was obtained; see stats/intervals.py."""

@@ -89,7 +89,7 @@ def _words(found: Benchmark | Measurement | Profile | Search) -> str:
     if isinstance(found, Search):
         return f"{found.kind}, {_made(found)}"
     if isinstance(found, Benchmark):
-        engines, models = (", ".join(map(str, found.plan.get(key) or ())) for key in ("engines", "models"))
+        engines, models = (", ".join(found.listed(key)) for key in ("engines", "models"))
         return " ".join(filter(None, (_made(found), engines, models and f"on {models}")))
     asked = found.configuration
     engine = " ".join(filter(None, (found.engine.name, found.engine.version)))

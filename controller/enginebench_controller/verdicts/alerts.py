@@ -311,7 +311,9 @@ def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confi
     before, after = (side_words(alert, version) for version in alert.versions)
     for entry in entries:
         terms = entry.benchmark.plan["gate"]
-        if (terms.get("base"), terms.get("head")) != (before, after) or alert.history.target not in entry.targets:
+        if not isinstance(terms, Mapping) or (terms.get("base"), terms.get("head")) != (before, after):
+            continue
+        if alert.history.target not in entry.targets:
             continue
         if entry.benchmark.imported and not alert.after.imported:
             continue  # `local` is another machine there

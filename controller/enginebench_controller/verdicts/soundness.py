@@ -80,7 +80,7 @@ def of_benchmark(
 
 def left_out(benchmarks: Iterable[Benchmark]) -> tuple[str, ...]:
     """Why models of these benchmarks never came so far, a sentence each."""
-    return tuple(sentence for one in benchmarks for sentence in one.plan.get("left_out", ()))
+    return tuple(sentence for one in benchmarks for sentence in one.listed("left_out"))
 
 
 def _names(found: Sequence[Measurement | Profile]) -> str:

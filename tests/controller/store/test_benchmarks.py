@@ -66,6 +66,13 @@ def test_an_ambiguous_name_is_refused_with_the_ids(filled):
         filled.benchmark("invented")
 
 
+def test_an_ambiguous_name_is_refused_whatever_a_plan_has_in_place_of_lists(filled):
+    filled.add_benchmark(replace(invented.benchmark("b0000002"), plan={"engines": 5, "models": True}))
+
+    with pytest.raises(InputError, match="means 2 benchmarks"):
+        filled.benchmark("invented")
+
+
 def test_an_id_is_stronger_than_another_benchmarks_name(filled):
     filled.add_benchmark(invented.benchmark("b0000002", name="b0000001"))
 

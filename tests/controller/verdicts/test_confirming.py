@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+import invented
 from controller.verdicts.pairs import keep_gate
 from enginebench_controller.files.verdicts.gates import alerts_document
 from enginebench_controller.home import Home
@@ -69,6 +70,13 @@ def test_a_gate_from_elsewhere_confirms_what_is_from_elsewhere_alone(home, gate,
     keep_gate(home.store, "b0000001", digest("net"), ratio=1.2, imported=gate == "imported", **sides)
     (found,) = known(home, [alert])
     assert found.finding is finding
+
+
+def test_what_somebody_else_calls_a_gate_confirms_nothing(home):
+    alert = only_alert(home)
+    home.store.add_benchmark(replace(invented.benchmark(imported=True), plan={"gate": True}))
+    (found,) = known(home, [alert])
+    assert found.finding is Finding.UNCONFIRMED
 
 
 def test_what_is_the_machine_needs_no_gate(home):

@@ -1,9 +1,13 @@
 """Whether all of a benchmark can be used, and the sentence that names what cannot."""
 
+from dataclasses import replace
+
+import pytest
+
 import invented
 import invented_profiles
 from enginebench_controller.records import Status
-from enginebench_controller.verdicts.soundness import soundness
+from enginebench_controller.verdicts.soundness import left_out, soundness
 
 
 def wrong(identity="m3"):
@@ -44,3 +48,12 @@ def test_many_are_counted_and_some_of_them_named():
 def test_profiles_are_judged_by_how_they_ended():
     failed = invented_profiles.profile("p1", status=Status.FAILED, layers=())
     assert soundness([failed, invented_profiles.profile("p2")]).document["without_numbers"] == ["p1"]
+
+
+@pytest.mark.parametrize(
+    ("said", "sentences"),
+    [(["a is left out", 5], ("a is left out",)), (None, ()), (5, ()), ("all", ()), ({"a": 1}, ())],
+)
+def test_why_models_are_left_out_is_what_the_plan_has_as_sentences(said, sentences):
+    """The plan of an import may have anything in that place."""
+    assert left_out([replace(invented.benchmark(), plan={"left_out": said})]) == sentences
