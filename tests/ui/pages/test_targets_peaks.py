@@ -97,3 +97,9 @@ def test_names_do_not_speak_html():
     hostile = replace(F32, engine=EngineRef("<b>x</b>", "default", None), what="<i>")
 
     assert operations_figure([hostile], EngineLooks()).data[0].name == "&lt;b&gt;x&lt;/b&gt;"
+
+
+def test_a_precision_from_elsewhere_is_no_markup():
+    figure = operations_figure([replace(F32, precision="<b>f32</b>")], EngineLooks())
+
+    assert list(figure.data[0].x) == list(figure.layout.xaxis.categoryarray) == ["&lt;b&gt;f32&lt;/b&gt;"]

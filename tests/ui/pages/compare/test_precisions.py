@@ -90,3 +90,8 @@ def test_what_became_of_precisions_from_a_to_b():
     assert (to_u8["In A"], to_u8["In B"], to_u8["Rows"], to_u8["Operators"]) == ("f32", "u8", 2, "Conv")
     assert (to_u8["Time A (ms)"], to_u8["Time B (ms)"], to_u8["Ratio"]) == (8.0, 3.0, 0.375)
     assert (same["In A"], same["In B"], same["Ratio"]) == ("f32", "f32", 1.0)
+
+
+def test_a_precision_from_elsewhere_is_no_markup():
+    (bars,) = precision_figure({"A": precision_shares([layer(0, 1_000_000, precision="<b>f32</b>")])}, LOOKS).data
+    assert (list(bars.y), list(bars.x)) == (["&lt;b&gt;f32&lt;/b&gt;"], [1.0])

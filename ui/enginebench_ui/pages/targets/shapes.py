@@ -148,7 +148,7 @@ def _tells(peak: Peak, peaks: Iterable[Peak]) -> bool:
 def _bars(own: Sequence[Peak], name: str, colour: str, *, is_winograd: bool) -> go.Bar:
     label = f"{name}, Winograd" if is_winograd else name
     return go.Bar(
-        x=[peak.precision or "?" for peak in own],
+        x=[_precision(peak) for peak in own],
         y=[peak.rate.median_per_s / _GIGA for peak in own if peak.rate],
         # In the bar's own colour the half of an interval that lies on the bar would not be seen.
         error_y={**_errors(own), "color": NOISE},
@@ -196,5 +196,9 @@ def _colours(peaks: Iterable[Peak], engines: EngineLooks) -> dict[str, str]:
 
 
 def _precisions(peaks: Iterable[Peak]) -> list[str]:
-    found = {peak.precision or "?" for peak in peaks}
+    found = set(map(_precision, peaks))
     return [one for one in PRECISIONS if one in found] + sorted(found - set(PRECISIONS))
+
+
+def _precision(peak: Peak) -> str:
+    return html.escape(peak.precision or "?")

@@ -267,7 +267,7 @@ def _precision_bars(letter: str, look: SideLook, shares: Sequence[PrecisionShare
     return go.Bar(
         name=letter,
         orientation="h",
-        y=list(names),
+        y=[html.escape(name) for name in names],
         x=[own.get(name) for name in names],
         marker={"color": look.colour, "pattern": {"shape": look.pattern}},
         text=["" if own.get(name) is None else f"{own[name]:.1%}" for name in names],
