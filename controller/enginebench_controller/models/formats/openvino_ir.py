@@ -198,6 +198,9 @@ def _gather_axis(reader: _Reader, gather: _Layer, weights: Path) -> int | None:
     source = reader.layers.get(reader.edges.get((gather.id, gather.inputs[2].id), ("", ""))[0])
     if source is None or source.type != "Const":
         return None
+    offset, size = int(source.data["offset"]), int(source.data["size"])
+    if offset < 0 or size < 0:
+        raise ValueError("a constant lies before its file, or ends before it begins")
     with weights.open("rb") as file:
-        file.seek(int(source.data["offset"]))
-        return int.from_bytes(file.read(min(int(source.data["size"]), 8)), "little", signed=True)
+        file.seek(offset)
+        return int.from_bytes(file.read(min(size, 8)), "little", signed=True)

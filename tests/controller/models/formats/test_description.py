@@ -1,5 +1,6 @@
 """What a model asks for is read from the file, whatever its format, without trusting it."""
 
+import re
 import zipfile
 from pathlib import Path
 
@@ -113,6 +114,15 @@ def test_a_truncated_ir_is_refused(ir: Path, share: float) -> None:
 def test_an_ir_with_layers_that_do_not_connect_is_refused(ir: Path) -> None:
     ir.write_text(ir.read_text().replace("to-layer", "to-nowhere"))
     with pytest.raises(ModelError, match="not a whole OpenVINO IR"):
+        describe(ir)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("place", "odd"), [("offset", "-4"), ("size", "-1")])
+def test_a_constant_outside_of_the_weights_is_refused(ir: Path, place: str, odd: str) -> None:
+    """The axis of a Gather is read from the weights, at the place that the IR names."""
+    ir.write_text(re.sub(rf'{place}="\d+"', f'{place}="{odd}"', ir.read_text()))
+    with pytest.raises(ModelError, match=r"not a whole OpenVINO IR \(a constant lies before its file"):
         describe(ir)
 
 
