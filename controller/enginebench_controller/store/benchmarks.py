@@ -120,7 +120,7 @@ _ALL = f"""
     ) AS covered ON covered.benchmark_id = benchmarks.id
     ORDER BY created_at_unix_ns DESC, id"""  # noqa: S608
 
-# The steps of a search are one entry, which is as new as the newest of them.
+# The steps of a search are one entry, which is as new as the newest of them. Of an import the search is elsewhere.
 _MATCHING = """
     WITH said AS (
         SELECT coalesce(searches.id, benchmarks.id) AS id, any_value(searches.id) AS search,
@@ -130,7 +130,7 @@ _MATCHING = """
                 string_agg(DISTINCT model_name, chr(10)), string_agg(DISTINCT engine, chr(10)),
                 string_agg(DISTINCT target, chr(10)))) AS words
         FROM benchmarks
-        LEFT JOIN searches ON searches.id = (plan->>'$.search.id')
+        LEFT JOIN searches ON searches.id = (plan->>'$.search.id') AND NOT imported
         LEFT JOIN measurements ON benchmark_id = benchmarks.id
         GROUP BY 1
     ), matching AS (
@@ -142,7 +142,7 @@ _MATCHING = """
 
 _ENTRIES = """
     SELECT count(DISTINCT coalesce(searches.id, benchmarks.id))
-    FROM benchmarks LEFT JOIN searches ON searches.id = (plan->>'$.search.id')"""
+    FROM benchmarks LEFT JOIN searches ON searches.id = (plan->>'$.search.id') AND NOT imported"""
 
 # Ties go to the smallest id, so that the same store always gives the same answer.
 _LISTED = f"""

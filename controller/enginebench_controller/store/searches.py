@@ -14,13 +14,13 @@ from enginebench_controller.store.rows import from_benchmark_row, from_search_ro
 from enginebench_controller.store.statements import insert, rows, to_json
 
 _STEPS = """
-    SELECT * FROM benchmarks WHERE plan->>'$.search.id' = ?
+    SELECT * FROM benchmarks WHERE plan->>'$.search.id' = ? AND NOT imported
     ORDER BY (plan->>'$.search.step')::INTEGER, created_at_unix_ns, id"""
 
 
 def search_of(benchmark: Benchmark) -> str:
     """The id of the search that a benchmark is a step of; "" for none, and for what somebody else wrote there."""
-    named = benchmark.plan.get("search")
+    named = None if benchmark.imported else benchmark.plan.get("search")  # searches stay where they are
     return str(named.get("id", "")) if isinstance(named, Mapping) else ""
 
 

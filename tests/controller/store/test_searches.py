@@ -8,6 +8,7 @@ import invented
 import invented_profiles
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Search, SearchKind
+from enginebench_controller.store.searches import search_of
 from enginebench_controller.store.store import Store
 
 BISECT = Search("5ea4c0000001", SearchKind.BISECT, "bisect of net", invented.CREATED_NS, {"worse": "5%"})
@@ -46,6 +47,19 @@ def test_the_steps_are_its_benchmarks_in_their_order_and_no_others(store):
     for one in (step("b10", 10), step("b2", 2), step("b1", 1), step("other", 0, "another"), invented.benchmark()):
         store.add_benchmark(one)
     assert [one.id for one in store.steps_of(BISECT.id)] == ["b1", "b2", "b10"]
+
+
+def test_what_is_imported_is_no_step_of_a_search_here(store):
+    """It may name any search, and any text as its step."""
+    store.add_search(BISECT)
+    foreign = replace(step("b2", "odd"), imported=True)
+    for one in (step("b1", 1), foreign):
+        store.add_benchmark(one)
+    assert [one.id for one in store.steps_of(BISECT.id)] == ["b1"]
+    assert sorted(one.entry.benchmark.id for one in store.benchmark_page().listed) == ["b1", "b2"]
+    assert search_of(foreign) == ""
+    store.remove_search(BISECT.id)
+    assert [one.benchmark for one in store.benchmarks()] == [foreign]
 
 
 def test_a_search_is_removed_with_its_steps(store):

@@ -85,7 +85,7 @@ def stored_arms(home: Home, benchmark: Benchmark) -> dict[str, tuple[Measurement
     found = {one.id: one for one in home.store.measurements(benchmark.id)}
     members = benchmark.plan.get("members")
     named = members.items() if isinstance(members, Mapping) else ()
-    roles = {role: found[id_] for role, id_ in named if id_ in found}
+    roles = {role: found[id_] for role, id_ in named if isinstance(id_, str) and id_ in found}
     blocks = home.store.block_latencies([one.id for one in roles.values()])
     sizes = {one.digest: one.size_bytes for one in home.store.models()}
     return {
@@ -307,7 +307,8 @@ def _apart(base: Measurement, head: Measurement) -> Sequence[str]:
 def explained(home: Home, result: GateResult) -> GateExplanation | None:
     """What the profiles of both sides say, where there are any."""
     orders = {f"{result.benchmark.id}-{role}": role for role in (BASE, HEAD)}
-    entries = [one for one in home.store.profile_entries() if one.order_id in orders]
+    told = [one for one in home.store.profile_entries() if one.imported == result.benchmark.imported]
+    entries = [one for one in told if one.order_id in orders]
     by_role = {role: [one.id for one in entries if orders[str(one.order_id)] == role] for role in (BASE, HEAD)}
     if not all(by_role.values()):
         return None
