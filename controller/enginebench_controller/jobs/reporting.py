@@ -120,6 +120,9 @@ class Uploads:
 WRITE_EVERY_S = 0.5
 """Events come many times a second; whoever reads looks once a second, and the disk is to be left to the measurement."""
 
+WRITE_SHARE = 0.01
+"""So much of the time writing may take at most: 2,000 cells take 40 ms, on the machine that may be measuring."""
+
 
 class ProgressWriter:
     """Keeps the progress of one job in its folder; of a command that is no job, and has none, nowhere. As a
@@ -134,7 +137,7 @@ class ProgressWriter:
         self._benchmark_id: str | None = None
         self._pace = Pace()
         self._uploads = Uploads()
-        self._written_s = -WRITE_EVERY_S
+        self._next_write_s = 0.0
 
     def begin(self, expansion: Expansion, benchmark_id: str | None) -> None:
         """Take on these cells, behind those there are; they are of this benchmark, or each becomes a profile."""
@@ -230,13 +233,13 @@ class ProgressWriter:
         self._rest = replace(self._rest, made=tuple(dict.fromkeys([*self._rest.made, made])))
 
     def _write_now_and_then(self) -> None:
-        if time.monotonic() - self._written_s >= WRITE_EVERY_S:
+        if time.monotonic() >= self._next_write_s:
             self._write()
 
     def _write(self) -> None:
         if self._folder is None:
             return
-        now = time.time_ns()
+        began_s, now = time.monotonic(), time.time_ns()
         left = self._pace.seconds_left() if self._places else self._rest.seconds_left
         self._rest = replace(
             self._rest,
@@ -246,7 +249,8 @@ class ProgressWriter:
             told_at_unix_ns=now,
         )
         self._folder.write_progress(self._rest)
-        self._written_s = time.monotonic()
+        ended_s = time.monotonic()
+        self._next_write_s = ended_s + max(WRITE_EVERY_S, (ended_s - began_s) / WRITE_SHARE)
 
 
 def _cell(case: Case) -> Cell:

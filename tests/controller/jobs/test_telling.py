@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from enginebench_controller.home import JOB_VARIABLE
+from enginebench_controller.jobs import reporting
 from enginebench_controller.jobs.folder import JobFolder
+from enginebench_controller.jobs.record import JobProgress
 from enginebench_controller.jobs.reporting import ProgressWriter
 from enginebench_controller.jobs.telling import telling_how_it_ends
 
@@ -28,3 +30,22 @@ def test_a_command_leaves_with_its_code_though_its_end_cannot_be_written(
     with pytest.raises(SystemExit) as leaving, telling_how_it_ends():
         raise SystemExit(3)
     assert leaving.value.code == 3
+
+
+def test_what_takes_long_to_write_is_written_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, written = [1000.0], []
+
+    def take_40_ms(_: JobFolder, progress: JobProgress) -> None:
+        now_s[0] += 0.04
+        written.append(progress)
+
+    monkeypatch.setattr(JobFolder, "write_progress", take_40_ms)
+    monkeypatch.setattr(reporting.time, "monotonic", lambda: now_s[0])
+    writer = ProgressWriter(JobFolder(tmp_path))
+    for _ in range(400):
+        writer.step(0, 2, "a cell", 0.5)
+        now_s[0] += 0.05
+
+    assert len(written) == 5, "of 20 s once in four"
+    writer.note("what is new waits for nothing")
+    assert len(written) == 6
