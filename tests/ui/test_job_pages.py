@@ -8,8 +8,8 @@ import pytest
 
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import cancel, job, jobs, start_job
-from enginebench_controller.jobs.folder import JobFolder
-from enginebench_controller.jobs.record import Cell, CellState, JobProgress, JobState
+from enginebench_controller.jobs.folder import JobFolder, JobOrder
+from enginebench_controller.jobs.record import Cell, CellState, JobEnding, JobProgress, JobState
 from enginebench_ui.pages import JOB, JOBS
 from opened_pages import opened, texts
 
@@ -119,6 +119,24 @@ def test_two_hundred_cells_and_their_failures_are_shown(home):
     app = opened(JOB, id=one.id)
     assert len(app.dataframe[0].value) == 200
     assert texts(app.error) == ["it crashed"]
+
+
+def test_of_many_jobs_those_are_read_that_are_shown(home, monkeypatch):
+    for number in range(50):
+        folder = JobFolder(home.path / "jobs" / f"{number:x}")
+        folder.path.mkdir(parents=True)
+        folder.write_order(JobOrder(f"job {number}", ("run",), number))
+        folder.write_ending(JobEnding(0, number))
+        for written in ("order.json", "ending.json"):
+            os.utime(folder.path / written, ns=(number, number))
+    read, order = set(), JobFolder.order
+    monkeypatch.setattr(JobFolder, "order", lambda folder: read.add(int(folder.path.name, 16)) or order(folder))
+
+    opened()
+    assert read == set()
+    app = opened(JOBS)
+    assert read == set(range(30, 50))
+    assert [link.label for link in app.get("page_link")][:2] == ["**job 49**", "**job 48**"]
 
 
 def test_an_unknown_job_and_none_at_all_are_told(home):

@@ -171,9 +171,9 @@ def _store(home: Home) -> "Store":
 
 
 def _jobs(home: Home) -> Iterator[str]:
-    from enginebench_controller.jobs.control import jobs as all_jobs  # noqa: PLC0415
+    from enginebench_controller.jobs.control import job_ids  # noqa: PLC0415
 
-    yield from (one.id for one in all_jobs(home))
+    yield from job_ids(home)
 
 
 def _models(home: Home) -> Iterator[str]:

@@ -10,8 +10,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError
@@ -35,14 +34,34 @@ _ANSWERED = (ExitCode.OK, ExitCode.CONDITION_MET, ExitCode.CANNOT_TELL)
 
 def jobs(home: Home) -> tuple[Job, ...]:
     """All jobs, newest first."""
-    found = (_look(JobFolder(path)) for path in _folders(home))
-    return tuple(sorted((one for one in found if one), key=lambda one: one.created_at_unix_ns, reverse=True))
+    return _looked_at(_folders(home))
+
+
+def jobs_since(home: Home, unix_ns: int) -> tuple[Job, ...]:
+    """The jobs that did not end before this moment, newest first; of the others nothing is read."""
+    return _looked_at(one for one in _folders(home) if not one.ended_before(unix_ns))
+
+
+def open_jobs(home: Home) -> tuple[Job, ...]:
+    """The jobs that have not ended, newest first."""
+    return tuple(one for one in jobs_since(home, time.time_ns()) if not one.state.has_ended)
+
+
+def job_ids(home: Home) -> tuple[str, ...]:
+    """The ids of all jobs, newest first; nothing of them is read."""
+    ordered = [(at, one.path.name) for one in _folders(home) if (at := one.ordered_at_unix_ns()) is not None]
+    return tuple(identity for _, identity in sorted(ordered, reverse=True))
+
+
+def jobs_with(home: Home, ids: Iterable[str]) -> tuple[Job, ...]:
+    """The jobs with these very ids, newest first, but for those that are gone."""
+    return _looked_at(JobFolder(home.path / JOBS_FOLDER / one) for one in ids)
 
 
 def job(home: Home, named: str) -> Job:
     """The job with this id, or start of an id. Raises `InputError` when there is none or more than one."""
-    matching = [path for path in _folders(home) if path.name.startswith(named)] if _ID.fullmatch(named) else []
-    found = [one for one in map(_look, map(JobFolder, matching)) if one]
+    matching = [one for one in _folders(home) if one.path.name.startswith(named)] if _ID.fullmatch(named) else []
+    found = _looked_at(matching)
     if len(found) > 1:
         raise InputError(f"{named!r} means {len(found)} jobs; name one by its id: {', '.join(one.id for one in found)}")
     if not found:
@@ -61,11 +80,16 @@ def log_tail(job: Job, lines: int = 20) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
-def _folders(home: Home) -> list[Path]:
+def _folders(home: Home) -> list[JobFolder]:
     try:
-        return [path for path in (home.path / JOBS_FOLDER).iterdir() if _ID.fullmatch(path.name)]
+        return [JobFolder(path) for path in (home.path / JOBS_FOLDER).iterdir() if _ID.fullmatch(path.name)]
     except OSError:
         return []
+
+
+def _looked_at(folders: Iterable[JobFolder]) -> tuple[Job, ...]:
+    found = (_look(one) for one in folders)
+    return tuple(sorted((one for one in found if one), key=lambda one: one.created_at_unix_ns, reverse=True))
 
 
 def _look(folder: JobFolder) -> Job | None:

@@ -102,6 +102,15 @@ class JobFolder:
         """How it ended; None before it has, and for good where the process vanished."""
         return _read(self.path / "ending.json", _ENDING)
 
+    def ordered_at_unix_ns(self) -> int | None:
+        """When its order was written, to the tick of the file system; None without one. Reads nothing."""
+        return _written_at_unix_ns(self.path / "order.json")
+
+    def ended_before(self, unix_ns: int) -> bool:
+        """Whether it said before this moment how it ended. Reads nothing."""
+        written_at_unix_ns = _written_at_unix_ns(self.path / "ending.json")
+        return written_at_unix_ns is not None and written_at_unix_ns < unix_ns
+
     def write_order(self, order: JobOrder) -> None:
         """Keep what the job is to do."""
         _write(self.path / "order.json", _ORDER, order)
@@ -119,6 +128,13 @@ class JobFolder:
         """Keep how it ended, where that can be written."""
         with suppress(OSError):
             _write(self.path / "ending.json", _ENDING, ending)
+
+
+def _written_at_unix_ns(file: Path) -> int | None:
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _read(file: Path, form: JsonForm[T]) -> T | None:

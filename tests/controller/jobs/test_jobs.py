@@ -14,9 +14,20 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.jobs import control
-from enginebench_controller.jobs.control import cancel, job, jobs, log_tail, remove, start_job
+from enginebench_controller.jobs.control import (
+    cancel,
+    job,
+    job_ids,
+    jobs,
+    jobs_since,
+    jobs_with,
+    log_tail,
+    open_jobs,
+    remove,
+    start_job,
+)
 from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
-from enginebench_controller.jobs.record import CellState, JobProgress, JobState
+from enginebench_controller.jobs.record import CellState, JobEnding, JobProgress, JobState
 from enginebench_controller.records import Status
 
 pytestmark = pytest.mark.slow
@@ -179,6 +190,27 @@ def test_files_that_are_no_job_are_left_out(home):
 
     (only,) = jobs(home)
     assert (only.id, only.progress.cells) == (one.id, ())
+
+
+def test_of_jobs_that_ended_long_ago_nothing_is_read(tmp_path, monkeypatch):
+    home, second_ns = Home(tmp_path), 1_000_000_000
+    for at_s, identity in enumerate(("aa", "ab", "ac"), start=100):
+        folder = JobFolder(home.path / "jobs" / identity)
+        folder.path.mkdir(parents=True)
+        folder.write_order(JobOrder(identity, ("run",), at_s * second_ns))
+        folder.write_process(identify(os.getpid()))
+        os.utime(folder.path / "order.json", (at_s, at_s))
+        if identity != "ac":
+            folder.write_ending(JobEnding(0, (at_s + 10) * second_ns))
+            os.utime(folder.path / "ending.json", (at_s + 10, at_s + 10))
+    read, order = [], JobFolder.order
+    monkeypatch.setattr(JobFolder, "order", lambda folder: read.append(folder.path.name) or order(folder))
+
+    assert (job_ids(home), read) == (("ac", "ab", "aa"), [])
+    assert [one.id for one in jobs_since(home, 111 * second_ns)] == ["ac", "ab"]
+    assert [one.id for one in open_jobs(home)] == ["ac"]
+    assert [one.id for one in jobs_with(home, ["aa", "ac", "ad"])] == ["ac", "aa"]
+    assert sorted(read) == ["aa", "ab", "ac", "ac", "ac", "ad"]
 
 
 @pytest.mark.fault(20)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import streamlit as st
 
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs.control import jobs, log_tail
+from enginebench_controller.jobs.control import jobs_since, log_tail
 from enginebench_controller.jobs.record import Job
 from enginebench_ui.pages import COMPARE, JOB, PROJECTS
 from enginebench_ui.shared import reading
-from enginebench_ui.shared.jobs import JobLine, job_line, recent
+from enginebench_ui.shared.jobs import RECENT_NS, JobLine, job_line, recent
 from enginebench_ui.shared.text import inert
 
 Belongs = Callable[[Job], bool]
@@ -31,7 +31,8 @@ def _show(belongs: Belongs, running_before: set[str]) -> None:
 
 
 def _found(belongs: Belongs) -> tuple[Job, ...]:
-    return recent(filter(belongs, jobs(default_home())), time.time_ns())
+    now = time.time_ns()
+    return recent(filter(belongs, jobs_since(default_home(), now - RECENT_NS)), now)
 
 
 def _show_line(line: JobLine) -> None:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs.control import jobs, start_job
+from enginebench_controller.jobs.control import open_jobs, start_job
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.plan.int8 import beside_int8
 from enginebench_controller.plan.plan import Plan
@@ -62,7 +62,7 @@ def show_quantize(profile: Profile, side: str = "") -> None:
     def is_ours(job: Job) -> bool:
         return offer.plan is not None and job.kind == "run" and job.plan == offer.plan.document()
 
-    is_running = any(is_ours(one) and not one.state.has_ended for one in jobs(default_home()))
+    is_running = any(is_ours(one) for one in open_jobs(default_home()))
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
             " ".join(filter(None, ("Quantize and compare", side))),

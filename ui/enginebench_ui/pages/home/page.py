@@ -3,7 +3,7 @@
 import streamlit as st
 
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs.control import jobs
+from enginebench_controller.jobs.control import open_jobs
 from enginebench_controller.records import Search, Target, TargetSnapshot
 from enginebench_controller.verdicts.gate.words import headline
 from enginebench_controller.verdicts.words import processor_of
@@ -96,7 +96,7 @@ def _show_search(search: Search) -> bool:
 
 def _show_running() -> None:
     st.subheader("Running", anchor=False)
-    if any(not one.state.has_ended for one in jobs(default_home())):
+    if open_jobs(default_home()):
         follow_jobs(lambda job: not job.state.has_ended)
     else:
         st.caption("Nothing runs that was started from these pages.")

@@ -6,7 +6,7 @@ import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs.control import cancel, job, jobs, log_tail, remove, start_job
+from enginebench_controller.jobs.control import cancel, job, log_tail, open_jobs, remove, start_job
 from enginebench_controller.jobs.record import Job, JobState, MadeKind
 from enginebench_controller.plan.plan import make_plan
 from enginebench_ui.pages import BENCHMARK, JOB, JOBS, OF_SEARCH, PROFILE, PROFILES, PROJECTS
@@ -57,7 +57,7 @@ def _show_now(identity: str, *, was_active: bool) -> None:
     if was_active and found.state.has_ended:
         st.rerun()
     with reading.banner_on_error():
-        others = jobs(default_home()) if found.state is JobState.QUEUED else ()
+        others = open_jobs(default_home()) if found.state is JobState.QUEUED else ()
         view = job_view(found, time.time_ns(), reading.headlines(found.benchmarks), others)
     _show_state(view)
     with st.container(horizontal=True, gap="medium"):

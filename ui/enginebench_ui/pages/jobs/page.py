@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs.control import jobs
+from enginebench_controller.jobs.control import job_ids, jobs_with, open_jobs
 from enginebench_controller.jobs.record import Job
 from enginebench_ui.pages import JOB, NEW_BENCHMARK
 from enginebench_ui.shared.jobs import JobView, job_view
@@ -20,8 +20,7 @@ def show() -> None:
     """Draw the page."""
     st.title("Jobs", anchor=False)
     st.caption("What was started from these pages. Jobs go on when the browser is closed or the pages are stopped.")
-    found = jobs(default_home())
-    if not found:
+    if not job_ids(default_home()):
         nothing_yet(
             "Nothing was started from these pages yet. A benchmark can be started here, or in a shell:",
             "enginebench run model.onnx --engine onnxruntime,openvino --batch 1,4",
@@ -29,18 +28,18 @@ def show() -> None:
             "New benchmark",
         )
         return
-    is_active = any(not one.state.has_ended for one in found)
-    st.fragment(_show_list, run_every=1.0 if is_active else None)()
+    st.fragment(_show_list, run_every=1.0 if open_jobs(default_home()) else None)()
 
 
 def _show_list() -> None:
-    found = jobs(default_home())
+    found = job_ids(default_home())  # of a thousand jobs those alone are read that are shown, and those that run
     pages = max(1, -(-len(found) // PAGE_SIZE))
     place = st.container()
     number = st.pagination(pages, key="page", bind="query-params") if pages > 1 else 1
+    shown, others = found[PAGE_SIZE * (number - 1) : PAGE_SIZE * number], open_jobs(default_home())
     with place:
-        for one in found[PAGE_SIZE * (number - 1) : PAGE_SIZE * number]:
-            _show_entry(one, found)
+        for one in jobs_with(default_home(), shown):
+            _show_entry(one, others)
 
 
 def _show_entry(one: Job, others: Sequence[Job]) -> None:
