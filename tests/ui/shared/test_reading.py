@@ -1,5 +1,7 @@
 """What pages read is kept in memory: until the store changes, or for good where nothing can change it."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -36,6 +38,25 @@ def test_an_answer_is_the_same_until_the_store_changes(store):
     assert known_names() is first
     store.save_model(replace(OTHER, created_at_unix_ns=NET.created_at_unix_ns + 1))
     assert known_names() == ["net", "other"]
+
+
+def test_nothing_is_kept_of_an_earlier_state_of_the_store(store):
+    class Answer:
+        pass
+
+    def read(store):
+        return Answer()
+
+    def asked():
+        """As by a page, whose functions are made anew whenever it is drawn."""
+        return kept(64)(read)()
+
+    assert asked() is asked()
+    first = weakref.ref(asked())
+    store.save_model(OTHER)
+    asked()
+    gc.collect()
+    assert first() is None
 
 
 def test_what_never_changes_stays_while_the_store_takes_in_more(store):

@@ -62,6 +62,10 @@ def kept_for_good(
     return _keeping(most, spinner, lambda: place()[:1])
 
 
+_asked_at: dict[tuple[str, str], tuple[str, ...]] = {}
+"""Where each function was asked last, by its file and name: those of a page are made anew whenever it is drawn."""
+
+
 def _keeping(
     most: int, spinner: str | bool, where: Callable[[], tuple[str, ...]]
 ) -> Callable[[Callable[Concatenate[Store, P], R]], Callable[P, R]]:
@@ -72,11 +76,17 @@ def _keeping(
             return read(store_at(there[0]), *arguments, **named)
 
         keeper = st.cache_resource(show_spinner=spinner, max_entries=most)
-        cached: Callable[Concatenate[tuple[str, ...], P], R] = keeper(remembered)
+        cached = keeper(remembered)
+        name = read.__code__.co_filename, read.__qualname__
 
         @wraps(read)
         def answered(*arguments: P.args, **named: P.kwargs) -> R:
-            return cached(where(), *arguments, **named)
+            there = where()
+            if _asked_at.get(name) != there:  # else as many old states of the store would be kept as answers
+                cached.clear()
+                _asked_at[name] = there
+            answer: R = cached(there, *arguments, **named)
+            return answer
 
         return answered
 
