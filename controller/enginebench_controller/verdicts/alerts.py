@@ -5,10 +5,10 @@ gate of the two versions confirms, or does not (`runs.gate`).
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import exp, log
 from statistics import median
 from typing import Any
@@ -252,10 +252,26 @@ class Confirmation:
     benchmark_id: str | None = None
 
 
+Findings = tuple[tuple[HistoryAlerts, tuple[Confirmation | None, ...]], ...]
+"""The alerts of histories, and of each what a gate said; None for what needs none."""
+
+
 def known(home: Home, alerts: Sequence[Alert]) -> tuple[Confirmation | None, ...]:
     """What the newest stored gates say of candidates; None for what needs none, as it cannot be the engine."""
+    if not any(alert.cause is Cause.CANDIDATE for alert in alerts):
+        return (None,) * len(alerts)
     entries = [one for one in home.store.benchmarks() if one.benchmark.plan.get("gate")]
     return tuple(_known(home, alert, entries) if alert.cause is Cause.CANDIDATE else None for alert in alerts)
+
+
+def findings(home: Home, histories: Iterable[TrendHistory]) -> Findings:
+    """The `alerts` of histories with what is `known` of each, for which the gates are looked through once.
+
+    Raises as `alerts` does.
+    """
+    found = [alerts(one) for one in histories]
+    told = iter(known(home, [alert for one in found for alert in one.alerts]))
+    return tuple((one, tuple(islice(told, len(one.alerts)))) for one in found)
 
 
 def gate_command(alert: Alert) -> str | None:

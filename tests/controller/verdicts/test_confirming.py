@@ -10,7 +10,8 @@ from enginebench_controller.files.verdicts.gates import alerts_document
 from enginebench_controller.home import Home
 from enginebench_controller.records import Arrivals, Configuration, InputTensor, Load
 from enginebench_controller.runs.gate import confirm
-from enginebench_controller.verdicts.alerts import Finding, alerts, gate_command, known
+from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.alerts import Finding, alerts, findings, gate_command, known
 from histories import Change, digest, keep_history
 
 pytestmark = pytest.mark.slow
@@ -77,6 +78,20 @@ def test_what_somebody_else_calls_a_gate_confirms_nothing(home):
     home.store.add_benchmark(replace(invented.benchmark(imported=True), plan={"gate": True}))
     (found,) = known(home, [alert])
     assert found.finding is Finding.UNCONFIRMED
+
+
+def test_gates_are_looked_through_once_for_all_histories_and_not_where_nothing_needs_one(home, monkeypatch):
+    looked, benchmarks = [], Store.benchmarks
+    monkeypatch.setattr(Store, "benchmarks", lambda store: looked.append(store) or benchmarks(store))
+    keep_history(home.store, "quiet", replace(CANDIDATE, reference=1.2))
+    assert [said for _, said in findings(home, home.store.histories())] == [(None,)]
+    assert not looked
+    keep_history(home.store, "net", CANDIDATE)
+    keep_history(home.store, "other", CANDIDATE)
+    found = {one.history.model_name: said for one, said in findings(home, home.store.histories())}
+    assert found["quiet"] == (None,)
+    assert [each.finding for name in ("net", "other") for each in found[name]] == [Finding.UNCONFIRMED] * 2
+    assert len(looked) == 1
 
 
 def test_what_is_the_machine_needs_no_gate(home):

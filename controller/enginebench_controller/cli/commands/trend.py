@@ -22,8 +22,10 @@ from enginebench_controller.verdicts.alerts import (
     Cause,
     Confirmation,
     Finding,
+    Findings,
     HistoryAlerts,
     alerts,
+    findings,
     history_words,
     known,
 )
@@ -79,7 +81,7 @@ def trend(
         else:
             _print_histories(histories)
         return
-    found = [(one, _confirmed(home, one, confirming, budget)) for one in map(alerts, histories)]
+    found = _gated(home, histories, budget) if confirming else findings(home, histories)
     if json:
         print_json(alerts_document(found))
     else:
@@ -109,15 +111,14 @@ def _nothing(model: str | None, engine: str | None, target: str | None) -> str:
     return f"nothing{f' of {of_what}' if of_what else ''} has been measured more than once: a trend needs two points"
 
 
-def _confirmed(home: Home, found: HistoryAlerts, confirming: bool, budget: str) -> tuple[Confirmation | None, ...]:
-    stored = known(home, found.alerts)
-    if not confirming:
-        return stored
-    return tuple(_gated(home, *each, budget) for each in zip(found.alerts, stored, strict=True))
+def _gated(home: Home, histories: Sequence[TrendHistory], budget: str) -> Findings:
+    """What gates say now. Of each candidate anew, whether one has said it: the gate of another may be of it as well."""
+    found = map(alerts, histories)
+    return tuple((one, tuple(_confirmed(home, alert, budget) for alert in one.alerts)) for one in found)
 
 
-def _gated(home: Home, alert: Alert, stored: Confirmation | None, budget: str) -> Confirmation | None:
-    """What a gate says now, unless one has said it already."""
+def _confirmed(home: Home, alert: Alert, budget: str) -> Confirmation | None:
+    (stored,) = known(home, [alert])
     if stored is None or stored.finding not in (Finding.UNCONFIRMED, Finding.CANNOT_TELL):
         return stored
     remark(f"{history_words(alert.history)}: {_versions(alert)}")

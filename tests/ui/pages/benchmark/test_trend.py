@@ -7,9 +7,11 @@ import pytest
 
 import invented
 from enginebench_controller.files.palette import EngineLooks
-from enginebench_controller.records import EngineRef, Interval, IntervalMethod, Status
+from enginebench_controller.home import default_home
+from enginebench_controller.records import Configuration, EngineRef, Interval, IntervalMethod, Status
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.store.trends import TrendPoint
+from enginebench_ui.pages.benchmark import stored
 from enginebench_ui.pages.benchmark.shapes.figures import Statistic, Value
 from enginebench_ui.pages.benchmark.shapes.trend import (
     TrendLens,
@@ -20,6 +22,7 @@ from enginebench_ui.pages.benchmark.shapes.trend import (
     trend_rows,
     unlike_hosts,
 )
+from histories import Change, keep_history
 
 LENS = TrendLens(Quantity.TIME_PER_ITEM, Statistic.MEDIAN, 4, "b3")
 
@@ -138,3 +141,16 @@ def test_unknown_values_have_no_change():
 
 def test_nothing_is_drawn_of_failures_alone():
     assert trend_figure(tracks([point(1, 4.0, **FAILED)], {"fake"}), LENS, EngineLooks()) is None
+
+
+@pytest.mark.slow
+def test_changes_are_looked_for_in_those_histories_alone_that_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    store = default_home().store
+    keep_history(store, "net", Change(), points=3)
+    for number in range(3):
+        one = store.measurement(f"m-net-{number:03}")
+        store.add_measurement(replace(one, id=f"m-four-{number}", configuration=Configuration("CPU", 4, cores=2)))
+
+    for identity, batch in (("m-net-000", 1), ("m-four-0", 4)):
+        assert [one.history.configuration.batch for one, _ in stored.trend_alerts(identity)] == [batch]

@@ -18,10 +18,11 @@ from enginebench_controller.store.samples import LatencyCurve
 from enginebench_controller.store.store import Store
 from enginebench_controller.store.trends import TrendPoint
 from enginebench_controller.verdicts.across import AcrossTargets, across_targets, kind_of
-from enginebench_controller.verdicts.alerts import Confirmation, HistoryAlerts, alerts, known
+from enginebench_controller.verdicts.alerts import Findings, findings
 from enginebench_controller.verdicts.answers import Answer, answers_of
 from enginebench_controller.verdicts.subjects import compare_benchmarks
 from enginebench_controller.verdicts.words import first_failures
+from enginebench_ui.pages.benchmark.shapes.trend import is_shown
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark, shape
 from enginebench_ui.shared.reading import answers as reading_answers
 from enginebench_ui.shared.reading import bundle, kept, place, store_at
@@ -32,8 +33,6 @@ READ_AHEAD_SAMPLES = 500_000
 _MOST_KEPT = 1000
 
 R = TypeVar("R")
-
-Findings = tuple[tuple[HistoryAlerts, tuple[Confirmation | None, ...]], ...]
 
 
 @kept(8)
@@ -82,10 +81,10 @@ def trend(store: Store, measurement_id: str) -> tuple[TrendPoint, ...]:
 
 @kept(8)
 def trend_alerts(store: Store, measurement_id: str) -> Findings:
-    """Return where histories changed of the version that was measured, on its target, with what gates said of that."""
+    """Return where histories of the configuration of a measurement changed, with what gates said of that."""
     measured = store.measurement(measurement_id)  # a copy for a batch where the page shows its original
-    found = [alerts(one) for one in store.histories(measured.model_digest, measured.target)]
-    return tuple((one, known(home_to_read(), one.alerts)) for one in found)
+    histories = store.histories(measured.model_digest, measured.target)
+    return findings(home_to_read(), [one for one in histories if is_shown(one, measured)])
 
 
 def curves(wanted: Sequence[str], benchmark: WholeBenchmark) -> Mapping[str, LatencyCurve]:

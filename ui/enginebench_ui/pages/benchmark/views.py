@@ -8,7 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 from enginebench_controller.records import Measurement
 from enginebench_controller.stats.scaling import Axis, Quantity
 from enginebench_controller.store.samples import LatencyCurve
-from enginebench_controller.verdicts.alerts import history_words
+from enginebench_controller.verdicts.alerts import Findings, history_words
 from enginebench_controller.verdicts.pairing import Compared, compare_cells, planned_processes
 from enginebench_ui.pages import NEW_BENCHMARK
 from enginebench_ui.pages.benchmark import stored
@@ -42,7 +42,6 @@ from enginebench_ui.pages.benchmark.shapes.trend import (
     Track,
     TrendLens,
     alert_rows,
-    is_shown,
     tracks,
     trend_figure,
     trend_rows,
@@ -291,10 +290,9 @@ def show_trend(choice: ChosenLines, bar: DeltaGenerator) -> None:
 
 def _show_alerts(measurement: Measurement, engines: Sequence[str]) -> None:
     """Where the histories drawn above changed; nothing that no gate confirmed is called a regression."""
-    found: stored.Findings = ()
+    found: Findings = ()
     with reading.banner_on_error():
-        every = stored.trend_alerts(measurement.id)
-        found = tuple(one for one in every if one[0].history.engine in engines and is_shown(one[0], measurement))
+        found = tuple(one for one in stored.trend_alerts(measurement.id) if one[0].history.engine in engines)
     if not found:
         return
     st.subheader("Changes")

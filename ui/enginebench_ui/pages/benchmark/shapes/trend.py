@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from enginebench_controller.files.palette import EngineLook, EngineLooks
 from enginebench_controller.records import Interval, Measurement, Status
 from enginebench_controller.stats.scaling import Quantity
-from enginebench_controller.store.trends import TrendPoint
+from enginebench_controller.store.trends import TrendHistory, TrendPoint
 from enginebench_controller.verdicts.alerts import Alert, Cause, Confirmation, HistoryAlerts, history_words
 from enginebench_controller.verdicts.words import factor_words
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
@@ -22,9 +22,9 @@ from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant, options_tex
 CAUSES = {Cause.MACHINE: "the machine", Cause.CANDIDATE: "perhaps the engine", Cause.UNEXPLAINED: "unexplained"}
 
 
-def is_shown(found: HistoryAlerts, measurement: Measurement) -> bool:
+def is_shown(history: TrendHistory, measurement: Measurement) -> bool:
     """Whether a history is of the configuration of a measurement, on whatever engine and with whatever options."""
-    chosen, asked = found.history.configuration, measurement.configuration
+    chosen, asked = history.configuration, measurement.configuration
     axes = ("device", "batch", "cores", "cluster", "streams", "precision", "hint", "load", "requests", "arrivals")
     return all(getattr(chosen, axis) == getattr(asked, axis) for axis in axes)
 
