@@ -58,48 +58,66 @@ class TrendHistory:
     points: tuple[TrendPoint, ...]
 
 
-_POINT = """one.*, benchmarks.name AS benchmark_name, imported,
-        coalesce(one.started_at_unix_ns, created_at_unix_ns) AS at_unix_ns, host->>'cpu_model' AS cpu_model,
-        machine.* EXCLUDE (measurement_id)"""
+_CHOSEN = """one.id, one.benchmark_id, one.model_name, one.model_digest, one.target, one.engine, one.environment,
+        one.engine_version, one.configuration, one.status, one.failure_kind, one.input_set_sha256,
+        one.effective_precision, one.effective_threads, one.mean_ns, one.throughput_items_per_s,
+        one.throughput_low_items_per_s, one.throughput_high_items_per_s,
+        one.throughput_interval_level, one.throughput_interval_method,
+        one.median_ns, one.median_low_ns, one.median_high_ns, one.median_interval_level, one.median_interval_method,
+        benchmarks.name AS benchmark_name, imported,
+        coalesce(one.started_at_unix_ns, created_at_unix_ns) AS at_unix_ns"""
+"""What is read of a measurement `one`: four in five of its columns are about something else."""
 
-_SURROUNDINGS = """JOIN benchmarks ON benchmarks.id = one.benchmark_id
-    LEFT JOIN benchmark_snapshots AS seen ON seen.benchmark_id = one.benchmark_id AND seen.target = one.target
+# What was around those that are chosen; of the blocks of all others nothing is added up.
+_POINTS = """
+    SELECT chosen.*, host->>'cpu_model' AS cpu_model, machine.* EXCLUDE (measurement_id)
+    FROM chosen
+    LEFT JOIN benchmark_snapshots AS seen ON seen.benchmark_id = chosen.benchmark_id AND seen.target = chosen.target
     LEFT JOIN (
         SELECT measurement_id, median(reference_product_ns) AS reference_product_ns,
             median(reference_stream_ns) AS reference_stream_ns,
             coalesce(sum(duration_ns) FILTER (going_on AND len(disturbances) > 0), 0)
                 / nullif(sum(duration_ns) FILTER (going_on), 0) AS disturbed
-        FROM (SELECT *, coalesce(paused_ns, 0) = 0 AS going_on FROM blocks) GROUP BY measurement_id
-    ) AS machine ON machine.measurement_id = one.id"""
+        FROM (SELECT *, coalesce(paused_ns, 0) = 0 AS going_on FROM blocks)
+        WHERE measurement_id IN (SELECT id FROM chosen) GROUP BY measurement_id
+    ) AS machine ON machine.measurement_id = chosen.id
+    ORDER BY at_unix_ns DESC, chosen.id"""
 
 # What an engine made of the request may differ from version to version, and is part of the answer.
 _TREND = f"""
-    WITH asked AS (SELECT * FROM measurements WHERE id = ?)
-    SELECT {_POINT}
-    FROM asked JOIN measurements AS one ON one.model_digest = asked.model_digest
-        AND one.target = asked.target AND one.device = asked.device
-        AND one.batch = asked.batch AND one.cores = asked.cores AND one.cluster = asked.cluster
-        AND one.streams = asked.streams
-        AND one.precision = asked.precision AND one.hint = asked.hint
-        AND one.load = asked.load AND one.requests = asked.requests
-        AND one.arrival_process IS NOT DISTINCT FROM asked.arrival_process
-        AND one.arrival_rate_per_s IS NOT DISTINCT FROM asked.arrival_rate_per_s
-    {_SURROUNDINGS}
-    ORDER BY at_unix_ns DESC, one.id LIMIT ?"""  # noqa: S608
+    WITH asked AS (SELECT * FROM measurements WHERE id = ?), chosen AS MATERIALIZED (
+        SELECT {_CHOSEN}
+        FROM asked JOIN measurements AS one ON one.model_digest = asked.model_digest
+            AND one.target = asked.target AND one.device = asked.device
+            AND one.batch = asked.batch AND one.cores = asked.cores AND one.cluster = asked.cluster
+            AND one.streams = asked.streams
+            AND one.precision = asked.precision AND one.hint = asked.hint
+            AND one.load = asked.load AND one.requests = asked.requests
+            AND one.arrival_process IS NOT DISTINCT FROM asked.arrival_process
+            AND one.arrival_rate_per_s IS NOT DISTINCT FROM asked.arrival_rate_per_s
+        JOIN benchmarks ON benchmarks.id = one.benchmark_id
+        ORDER BY at_unix_ns DESC, one.id LIMIT ?
+    ) {_POINTS}"""  # noqa: S608
 
 # A gate's processes are shorter than others, and it has been asked because of what the others said.
 _HISTORIES = f"""
-    SELECT {_POINT}
-    FROM measurements AS one {_SURROUNDINGS}
-    WHERE plan->>'gate' IS NULL AND one.median_ns IS NOT NULL
-        AND (? IS NULL OR one.model_digest = ?) AND (? IS NULL OR one.target = ?)
-        AND (? IS NULL OR one.engine = ?)
-    QUALIFY row_number() OVER (
-        PARTITION BY model_digest, one.target, engine, environment, device, batch, cores, cluster, streams,
-            precision, hint, load, requests, arrival_process, arrival_rate_per_s,
-            configuration->'$.inputs', configuration->'$.options'
-        ORDER BY at_unix_ns DESC, one.id) <= ?
-    ORDER BY at_unix_ns DESC, one.id"""  # noqa: S608
+    WITH chosen AS MATERIALIZED (
+        SELECT {_CHOSEN}
+        FROM measurements AS one JOIN benchmarks ON benchmarks.id = one.benchmark_id
+        WHERE plan->>'gate' IS NULL AND one.median_ns IS NOT NULL
+            AND (? IS NULL OR one.model_digest = ?) AND (? IS NULL OR one.target = ?)
+            AND (? IS NULL OR one.engine = ?)
+        QUALIFY row_number() OVER (
+            PARTITION BY model_digest, one.target, engine, environment, device, batch, cores, cluster, streams,
+                precision, hint, load, requests, arrival_process, arrival_rate_per_s,
+                configuration->'$.inputs', configuration->'$.options'
+            ORDER BY at_unix_ns DESC, one.id) <= ?
+    ) {_POINTS}"""  # noqa: S608
+
+_REPEATED = """
+    SELECT model_digest, arg_max(model_name, coalesce(started_at_unix_ns, 0)) AS name
+    FROM measurements WHERE median_ns IS NOT NULL GROUP BY model_digest HAVING count(*) > 1
+    ORDER BY max(coalesce(started_at_unix_ns, 0)) DESC, model_digest"""
 
 
 class TrendStore(StoreFile):
@@ -134,6 +152,11 @@ class TrendStore(StoreFile):
             chosen = CONFIGURATION.from_text(row["configuration"])
             parted.setdefault(_likeness(row, chosen), []).append((row, chosen))
         return tuple(_history(alike) for alike in parted.values() if len(alike) > 1)
+
+    def repeated_models(self) -> Mapping[str, str]:
+        """Return the names of the versions that were measured more than once, newest first, by digest."""
+        with self._reading() as connection:
+            return {row["model_digest"]: row["name"] for row in rows(connection, _REPEATED)}
 
 
 def _likeness(row: Row, chosen: Configuration) -> Hashable:

@@ -95,7 +95,7 @@ def _digests(home: Home, model: str | None) -> Sequence[str | None]:
     if model is None:
         return [None]
     wanted = model.removeprefix("zoo:")
-    known = {one.model_digest: one.model_name for one in home.store.histories()}
+    known = home.store.repeated_models()
     found = [digest for digest, name in known.items() if name == wanted or digest.startswith(wanted)]
     if not found:
         names = ", ".join(sorted(set(known.values()))[:8])
