@@ -1,8 +1,9 @@
 """Raw samples in and out by the block, in memory that does not grow, and reduced where they lie for charts."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import Any
 
 import duckdb
@@ -18,6 +19,8 @@ _SERIES = ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns")
 _PLACE = ("owner", "process", "block")
 _CHUNK_ROWS = 65_536
 _RELEASE_EVERY_SAMPLES = 1_000_000
+_READ_SAMPLES = 4_000_000
+"""So many are read at a time, or those of one measurement: each scan passes over the samples of all others."""
 
 SHARES = 400
 """Into how many equal shares of the samples the quantiles part them."""
@@ -104,19 +107,25 @@ _BLOCKS = """
     GROUP BY ALL ORDER BY measurement_id, process, block"""
 
 
+# The samples of a measurement lie one behind the other, and so do those of each of its blocks.
+_LAYOUT = """
+    SELECT measurement_id, process, block, count(*) AS samples, count(scheduled_ns) > 0 AS is_scheduled
+    FROM block_samples WHERE {among} GROUP BY measurement_id, process, block ORDER BY {order}"""
+
+
 class SampleStore(StoreFile):
     """What is kept of raw samples; they come with their measurement, and go with its benchmark."""
 
     def samples(self, measurement_id: str) -> NDArray[np.int64] | None:
         """Return all raw latencies in ns, int64 of shape (samples,), block after block; None without any."""
         with self._reading() as connection:
-            found = _columns(connection, measurement_id, ("latency_ns",))["latency_ns"]
+            found = _columns(connection, [measurement_id], ("latency_ns",))["latency_ns"]
         return np.asarray(found, dtype=np.int64) if found.size else None
 
     def block_samples(self, measurement_id: str) -> tuple[BlockSamples, ...]:
         """Return the raw samples of a measurement, block by block; empty without any."""
         with self._reading() as connection:
-            return samples_of(connection, measurement_id)
+            return samples_of(connection, [measurement_id])[measurement_id]
 
     def latency_curves(
         self,
@@ -231,39 +240,58 @@ def _release_written(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("RESET memory_limit")
 
 
-def samples_of(connection: duckdb.DuckDBPyConnection, measurement_id: str) -> tuple[BlockSamples, ...]:
-    """Return the raw samples of a measurement, block by block, in the order they were stored."""
-    query = "SELECT count(scheduled_ns) FROM block_samples WHERE measurement_id = ?"
-    timed_by_schedule = connection.execute(query, [measurement_id]).fetchall()[0][0] > 0
-    series = _SERIES if timed_by_schedule else _SERIES[:1]
-    columns = _columns(connection, measurement_id, ("process", "block", *series))
-    return tuple(_block(columns, series, rows) for rows in _runs(columns["process"], columns["block"]))
+def samples_of(
+    connection: duckdb.DuckDBPyConnection, measurement_ids: Sequence[str]
+) -> dict[str, tuple[BlockSamples, ...]]:
+    """Return the raw samples of measurements, by id, block by block, in the order they were stored."""
+    order = "measurement_id, process, block" if _shows_lakes(connection) else "min(rowid)"
+    query = _LAYOUT.format(among=among("measurement_id", measurement_ids), order=order)
+    layout = rows(connection, query, *measurement_ids)
+    found: dict[str, list[BlockSamples]] = {one: [] for one in measurement_ids}
+    for blocks in _portions(layout):
+        for measurement_id, block in _read(connection, blocks):
+            found[measurement_id].append(block)
+    return {one: tuple(blocks) for one, blocks in found.items()}
+
+
+def _portions(layout: Iterable[Row]) -> Iterator[list[Row]]:
+    """The blocks of whole measurements, as many as are read at a time."""
+    portion: list[Row] = []
+    samples = 0
+    for _, measured in groupby(layout, key=itemgetter("measurement_id")):
+        blocks = list(measured)
+        more = sum(row["samples"] for row in blocks)
+        if portion and samples + more > _READ_SAMPLES:
+            yield portion
+            portion, samples = [], 0
+        portion += blocks
+        samples += more
+    if portion:
+        yield portion
+
+
+def _read(connection: duckdb.DuckDBPyConnection, layout: Sequence[Row]) -> Iterator[tuple[str, BlockSamples]]:
+    series = _SERIES if any(row["is_scheduled"] for row in layout) else _SERIES[:1]
+    columns = _columns(connection, list(dict.fromkeys(row["measurement_id"] for row in layout)), series)
+    for row, end in zip(layout, accumulate(row["samples"] for row in layout), strict=True):
+        found = {name: _unless_null(columns[name][end - row["samples"] : end]) for name in series}
+        yield row["measurement_id"], BlockSamples(row["process"], row["block"], **found)  # type: ignore[arg-type]
 
 
 def _columns(
-    connection: duckdb.DuckDBPyConnection, measurement_id: str, names: Sequence[str]
+    connection: duckdb.DuckDBPyConnection, measurement_ids: Sequence[str], names: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
     # A scan of the file keeps the order of insertion, which is that of completion within a block. A view shows lakes.
-    is_view = connection.execute("SELECT count(*) > 0 FROM duckdb_views() WHERE view_name = 'block_samples'").fetchall()
-    order = "ORDER BY process, block, rowid" if is_view[0][0] else ""
-    query = f"SELECT {', '.join(names)} FROM block_samples WHERE measurement_id = ? {order}"  # noqa: S608
-    columns: dict[str, NDArray[Any]] = connection.execute(query, [measurement_id]).fetchnumpy()
+    order = "ORDER BY measurement_id, process, block, rowid" if _shows_lakes(connection) else ""
+    which = among("measurement_id", measurement_ids)
+    query = f"SELECT {', '.join(names)} FROM block_samples WHERE {which} {order}"  # noqa: S608
+    columns: dict[str, NDArray[Any]] = connection.execute(query, list(measurement_ids)).fetchnumpy()
     return columns
 
 
-def _runs(process: NDArray[Any], block: NDArray[Any]) -> list[slice]:
-    """Return where the rows of one block after the other begin and end."""
-    if not process.size:
-        return []
-    changes = np.flatnonzero((np.diff(process) != 0) | (np.diff(block) != 0)) + 1
-    bounds = [0, *changes.tolist(), process.size]
-    return [slice(begin, end) for begin, end in pairwise(bounds)]
-
-
-def _block(columns: dict[str, NDArray[Any]], series: Sequence[str], rows: slice) -> BlockSamples:
-    found = {name: _unless_null(columns[name][rows]) for name in series}
-    first = rows.start
-    return BlockSamples(int(columns["process"][first]), int(columns["block"][first]), **found)  # type: ignore[arg-type]
+def _shows_lakes(connection: duckdb.DuckDBPyConnection) -> bool:
+    query = "SELECT count(*) > 0 FROM duckdb_views() WHERE view_name = 'block_samples'"
+    return bool(connection.execute(query).fetchall()[0][0])
 
 
 def _unless_null(values: NDArray[Any]) -> NDArray[np.int64] | None:

@@ -89,7 +89,7 @@ class Store(
                 benchmark,
                 found,
                 snapshots_of(connection, benchmark.id),
-                {one.id: samples_of(connection, one.id) for one in found} if with_samples else {},
+                samples_of(connection, [one.id for one in found]) if with_samples else {},
                 with_ancestors(connection, [one.model_digest for one in found]),
             )
 

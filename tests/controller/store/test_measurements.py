@@ -19,6 +19,8 @@ from enginebench_controller.records import (
     StopReason,
     WarmUp,
 )
+from enginebench_controller.store import samples as samples_module
+from enginebench_controller.store.samples import samples_of
 from enginebench_controller.store.store import Store
 
 
@@ -70,6 +72,35 @@ def test_who_else_used_the_machine_is_kept_and_a_warm_up_that_could_not_be_told(
 
     (found,) = filled.measurements("b0000001")
     assert found.processes == measurement.processes
+
+
+class Counting:
+    """A connection that counts how often the samples are gone through."""
+
+    def __init__(self, connection):
+        self.connection, self.scans = connection, 0
+
+    def execute(self, query, parameters=None):
+        self.scans += "FROM block_samples" in query
+        return self.connection.execute(query, parameters)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("at_a_time", "scans"), [(10_000_000, 2), (1, 7)])
+def test_the_samples_of_many_measurements_are_read_together_as_far_as_memory_goes(
+    filled, monkeypatch, at_a_time, scans
+):
+    monkeypatch.setattr(samples_module, "_READ_SAMPLES", at_a_time)
+    stored = {f"m{n}": invented.samples(f"m{n}", open_loop=n == 3, iterations=20) for n in range(6)} | {"none": ()}
+    for identity, each in stored.items():
+        filled.add_measurement(invented.measured(identity, iterations=20), each)
+    with duckdb.connect(str(filled.path), read_only=True) as connection:
+        found = samples_of(counting := Counting(connection), list(stored))
+
+    assert {identity: series(each) for identity, each in found.items()} == {
+        identity: series(each) for identity, each in stored.items()
+    }
+    assert counting.scans == scans
 
 
 def test_what_the_machine_does_not_tell_stays_unknown(filled):
