@@ -73,6 +73,11 @@ class Home:
         return self.path / "agent"
 
     @property
+    def inputs(self) -> Path:
+        """Given inputs as plans name them, by their digests; those that none has named for a week are removed."""
+        return self.path / "inputs"
+
+    @property
     def converters(self) -> Path:
         """The environments of converters."""
         return self.path / "converters"

@@ -28,7 +28,7 @@ class Binder:
 
     def __init__(self, home: Home, plan: Plan, digests: Mapping[str, str] | None = None) -> None:
         self._library = home.library
-        self._inputs = home.path / "inputs"
+        self._inputs = home.inputs
         self._plan = plan
         self._shapes = parse_shapes(plan.shapes, plan.batch_axis)
         self._digests = dict(digests or {})

@@ -8,6 +8,7 @@ the plan. So what was interrupted is collected once, and never beside the comman
 import fcntl
 import os
 import re
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from pydantic import (
 )
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case, Interleave
 from enginebench_controller.records import BlockSamples, Failure, Measurement, PassOrder
 from enginebench_proto.agreed.durable import make_private_folder, sync_folder, whole_file
@@ -136,6 +138,9 @@ def _share(whole: int, *, parts: int, of: int) -> int:
 
 FOLDER = "pending"
 
+_DIGEST = re.compile("[0-9a-f]{64}")
+_INPUTS_KEPT_S = 7 * 86_400
+
 
 def _from_file(stored: Any) -> Any:
     """In the file the id stands beside the case; elsewhere in it."""
@@ -209,7 +214,23 @@ def written(home: Path, pending: Pending) -> Iterator[PlanClaim]:
     except OSError as error:
         raise InputError(f"the plan cannot be written to {path.parent} ({error.strerror}): make room there") from error
     with stream:
+        with suppress(OSError):
+            _sweep_inputs(home)
         yield PlanClaim(pending, path)
+
+
+def _sweep_inputs(home: Path) -> None:
+    """Remove given inputs that no plan has named for a week: whoever needs them again prepares them again.
+
+    Between two of its steps a search has no plan, but goes on with what was prepared for all of them.
+    """
+    files = list(Home(home).inputs.iterdir())
+    named = {digest for path in plans(home) for digest in _DIGEST.findall(path.read_text("ascii", "replace"))}
+    for file in files:
+        if file.name in named:
+            os.utime(file)
+        elif file.stat().st_mtime < time.time() - _INPUTS_KEPT_S:
+            file.unlink()
 
 
 def plans(home: Path) -> tuple[Path, ...]:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,24 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert content == path.read_bytes()
     kind = run_pb2.RUN_KIND_MEASURE
     assert run_spec(before, "r", kind, 1) == run_spec(after, "r", kind, 1), "an agent takes them for the same run"
+
+
+def test_given_inputs_go_a_week_after_a_plan_has_named_them_last(tmp_path: Path) -> None:
+    named, forgotten, prepared, draft = (
+        tmp_path / "inputs" / one for one in ("c" * 64, "d" * 64, "e" * 64, ".incoming-1")
+    )
+    named.parent.mkdir()
+    for file in (named, forgotten, prepared, draft):
+        file.touch()
+    for file in (named, forgotten, draft):
+        os.utime(file, (0, time.time() - 8 * 86_400))
+
+    with written(tmp_path, PENDING):
+        assert set(named.parent.iterdir()) == {named, prepared}
+    for path in plans(tmp_path):
+        path.unlink()
+    with written(tmp_path, replace(PENDING, cases=(replace(JOB, configuration=Configuration("CPU", 1, 1)),))):
+        assert set(named.parent.iterdir()) == {named, prepared}, "it was named a moment ago"
 
 
 def test_a_plan_of_before_has_derivations_in_sentences(tmp_path: Path) -> None:
