@@ -1,9 +1,10 @@
 """Where links cannot be, a run's files are copied into its folder; and the agent listens meanwhile."""
 
 import asyncio
+import errno
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -55,6 +56,43 @@ async def test_what_can_be_linked_takes_no_room(tmp_path: Path) -> None:
         tmp_path / "model", [ModelFile(name="m.onnx", sha256=DIGESTS[0])], filled(tmp_path / "files")
     )
     assert path.samefile(tmp_path / "files" / DIGESTS[0])
+
+
+def shares(read: int, written: int, count: int, offset: int) -> int:
+    """As on XFS: what is written takes no room of its own. A few bytes at a time, from where it was told."""
+    return os.write(written, os.pread(read, min(count, 4), offset))
+
+
+def shares_nothing(*_: Any) -> int:
+    """As of some network file systems."""
+    return 0
+
+
+def cannot(*_: Any) -> int:
+    raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+
+@pytest.mark.parametrize(("kernel", "sent"), [(shares, 1), (shares_nothing, 2), (cannot, 2)])
+async def test_a_model_of_several_files_shares_their_blocks_where_that_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Callable[..., int], sent: int
+) -> None:
+    calls = []
+
+    def send(*arguments: int) -> int:
+        calls.append(sendfile(*arguments))
+        return calls[-1]
+
+    sendfile = os.sendfile
+    monkeypatch.setattr(os, "sendfile", send)
+    monkeypatch.setattr(os, "copy_file_range", kernel)
+    (tmp_path / "files").mkdir()
+    files = [ModelFile(name=f"m{number}.onnx", sha256=DIGESTS[number]) for number in range(2)]
+    await place_model(tmp_path / "model", files, filled(tmp_path / "files"))
+
+    for number, file in enumerate(files):
+        path = tmp_path / "model" / file.name
+        assert (path.read_bytes(), path.stat().st_nlink) == (CONTENTS[number], 1)
+    assert len(calls) == sent * len(files)
 
 
 async def test_a_file_that_vanished_from_the_cache_is_an_error(tmp_path: Path) -> None:
