@@ -328,7 +328,10 @@ LONGEST_GAP_NS = 60_000_000_000
 
 
 def seconds_of(benchmark: Benchmark, measured: Iterable[Measurement], ended_at_unix_ns: int | None) -> float:
-    """From the beginning of a benchmark to its end, without the time in which nobody carried it out."""
+    """From the beginning of a benchmark to its end, without the time in which nobody carried it out.
+
+    A target's clock may be ahead of the one that told the end: nothing of a step is after that.
+    """
     spans = sorted(
         (process.started_at_unix_ns, process.started_at_unix_ns + sum(phase.duration_ns for phase in process.phases))
         for one in measured
@@ -336,8 +339,9 @@ def seconds_of(benchmark: Benchmark, measured: Iterable[Measurement], ended_at_u
         if process.started_at_unix_ns is not None
     )
     ended = ended_at_unix_ns or max((end for _, end in spans), default=benchmark.created_at_unix_ns)
+    within = ((min(start, ended), min(end, ended)) for start, end in spans)
     spent, reached = 0, benchmark.created_at_unix_ns
-    for start, end in [*spans, (ended, ended)]:
+    for start, end in [*within, (ended, ended)]:
         spent += min(max(0, start - reached), LONGEST_GAP_NS) + max(0, end - max(start, reached))
         reached = max(reached, end)
     return spent / 1e9

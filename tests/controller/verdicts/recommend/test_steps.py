@@ -51,6 +51,12 @@ def test_a_step_takes_from_its_beginning_to_its_end_with_engines_that_start():
     assert seconds_of(BENCHMARK, [], None) == 0
 
 
+def test_a_clock_of_the_target_that_is_ahead_costs_nothing():
+    ahead_s = 40
+    assert seconds_of(BENCHMARK, [after((ahead_s + 1, 19))], ended(20)) == pytest.approx(20)
+    assert seconds_of(BENCHMARK, [after((ahead_s + 1, 9), (ahead_s + 11, 99))], ended(110)) == pytest.approx(110)
+
+
 def test_the_time_until_a_killed_step_went_on_is_not_charged():
     night_s = 8 * 3600
     one = after((5, 10), (night_s, 10))
