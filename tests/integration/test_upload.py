@@ -16,19 +16,24 @@ from onnx import TensorProto, helper
 from agent_server import AgentProcess
 from enginebench_controller.errors import UnreachableError
 from enginebench_controller.home import Home
+from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.expand import Expansion
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import FailureKind, Measurement, ModelFile, Profile
-from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark
+from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark, run_in_session
+from enginebench_controller.runs.execution import SoFar
 from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
 from enginebench_controller.runs.remote_run import Unreported
 from enginebench_controller.targets.client import AgentClient
+from enginebench_controller.targets.session import open_session
 from fault_proxy import fault_proxy
 from integration.bench import UNWAITING, Bench, tiny_model
 
 SIZE_BYTES = int(os.environ.get("ENGINEBENCH_TEST_UPLOAD_BYTES", "200000000"))
 FLAT_BYTES = 60_000_000
 """What either side may grow by while a file far larger passes through it."""
+ONE_QUICK_PROCESS = {"processes": 1, "duration": "100ms", "warmup": "50ms", "max_duration": "1m", "interval": "0%"}
+ONE_QUICK_PROCESS |= {"retry_noisy": False, "wait_quiet": "0s"}
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +113,8 @@ async def test_a_model_that_is_gone_when_its_turn_comes_fails_alone_and_is_named
 ) -> None:
     home, gone = Home(tmp_path / "home"), list[Path]()
     models = [str(tiny_model(tmp_path / f"{name}.onnx", seed=seed)) for seed, name in enumerate("abc")]
-    quick = {"processes": 1, "duration": "100ms", "warmup": "50ms", "max_duration": "1m", "interval": "0%"}
-    quick |= {"retry_noisy": False, "wait_quiet": "0s"}
-    plan = make_plan({"models": models, "engines": ["fake"], "targets": [start_agent().address]} | quick, "test")
+    chosen = {"models": models, "engines": ["fake"], "targets": [start_agent().address]}
+    plan = make_plan(chosen | ONE_QUICK_PROCESS, "test")
 
     def announce(expansion: Expansion, _: str | None) -> Unreported:
         model = expansion.cases[1].model
@@ -127,6 +131,34 @@ async def test_a_model_that_is_gone_when_its_turn_comes_fails_alone_and_is_named
     assert len(found) == 3
     (failure,) = [one.failure for one in found if one.failure is not None]
     assert failure.kind is FailureKind.REFUSED and f"cannot read {gone[0]} any more" in failure.message
+
+
+class OneRound:
+    """Ends a group after a process of each, and keeps whether a file was there whenever it was asked."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.was_there: list[bool] = []
+
+    def __call__(self, so_far: Sequence[SoFar]) -> bool:
+        self.was_there.append(self._file.exists())
+        return all(one.processes for one in so_far)
+
+    def seconds_left(self) -> float:
+        return 60.0
+
+
+async def test_the_time_of_what_may_end_early_begins_when_the_target_has_the_model(
+    tmp_path: Path, model: Path, start_agent: Callable[..., AgentProcess]
+) -> None:
+    home, agent = Home(tmp_path / "home"), start_agent()
+    chosen = {"models": [str(model)], "engines": ["fake"], "targets": [agent.address], "batch": [1, 2]}
+    plan = make_plan(chosen | ONE_QUICK_PROCESS | {"interleave": "device"}, "test")
+    binder, enough = Binder(home, plan), OneRound(agent.data_dir / "files" / _file(model).sha256)
+    binder.resolve(plan.models)
+    async with open_session(home, plan.targets) as session:
+        await run_in_session(home, BenchmarkOrder(plan), session, binder, lambda *_: Unreported(), enough)
+    assert enough.was_there[0]
 
 
 @pytest.mark.xdist_group("upload")

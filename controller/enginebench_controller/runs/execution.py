@@ -145,9 +145,12 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
     """Carry out every process that a member lacks, as far as it comes.
 
     A process whose run the agent does not know any more, because it was restarted, is begun anew. Where rounds may
-    end early, they do when a member has failed, when there are enough of them, or when their time is over.
+    end early, they do when a member has failed, when there are enough of them, or when their time is over, which begins
+    when the target has the files: over a slow line that may take longer.
     """
     file_of = {member.outcome_id: file for member, file in zip(group.members, samples, strict=True)}
+    if group.enough is not None:
+        await _send_ahead(bench, group)
     for process in range(max(member.case.configuration.stop.processes for member in group.members)):
         if group.enough is not None and await asyncio.to_thread(_is_enough, group, samples):
             leave_it_at_these(group, samples)
@@ -186,6 +189,14 @@ def leave_it_at_these(group: Group, samples: Sequence[SampleFile]) -> None:
         for member in group.members:
             if member.goes_on and not member.settled:
                 member.cut(rounds)
+
+
+async def _send_ahead(bench: Bench, group: Group) -> None:
+    """Bring the members' files to the target. What is in the way is met again, and told, where a process begins."""
+    with contextlib.suppress(AgentError, UnreachableError, UnreadableFileError):
+        for member in group.members:
+            if member.goes_on and member.case.target not in bench.lost_targets:
+                await remote_run.upload(bench, member.case)
 
 
 def _launched(group: Group, process: int) -> Sequence[Undertaking]:

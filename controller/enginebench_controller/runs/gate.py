@@ -72,7 +72,7 @@ class GateWatcher(Reporter, Protocol):
         return
 
     def begun(self, benchmark_id: str, terms: GateTerms) -> None:
-        """The budget runs from now on."""
+        """The benchmark is in the store; the budget runs as soon as the target has the files."""
         return
 
     def looked(self, judged: Judged, seconds_left: float) -> None:

@@ -58,27 +58,35 @@ class RecommendWatcher(Reporter, Protocol):
 
 
 class StepTime:
-    """Ends a step that goes on for too long after the budget, of which there are so many seconds left as it begins."""
+    """Ends a step that goes on for too long after the budget, of which there are so many seconds left as it begins.
+
+    It begins when it is first asked whether there are enough rounds.
+    """
 
     def __init__(self, budget_s: float, left_s: float) -> None:
         grace_s = min(MOST_GRACE_S, max(LEAST_GRACE_S, GRACE_SHARE * budget_s))
-        self._began = time.monotonic()
-        self._ends = self._began + left_s + grace_s
+        self._limit_s = left_s + grace_s
+        self._began: float | None = None
 
     def seconds_left(self) -> float:
         """See `execution.Enough`."""
-        return max(0.0, self._ends - time.monotonic())
+        return max(0.0, self._limit_s - self._spent_s())
 
     def __call__(self, so_far: Sequence[SoFar]) -> bool:
         """See `execution.Enough`."""
+        if self._began is None:
+            self._began = time.monotonic()
         return False
 
     def charged(self, step: StoredStep) -> StoredStep:
         """The step, charged for all of its time where that is over: in a process that hangs the search did not rest."""
         if self.seconds_left():
             return step
-        seconds = max(step.taken.seconds, time.monotonic() - self._began)
+        seconds = max(step.taken.seconds, self._spent_s())
         return replace(step, taken=replace(step.taken, seconds=seconds))
+
+    def _spent_s(self) -> float:
+        return 0.0 if self._began is None else time.monotonic() - self._began
 
 
 Answer = Recommendation | Recommendations

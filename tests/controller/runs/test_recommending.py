@@ -22,9 +22,15 @@ def clock(monkeypatch):
     return clock
 
 
+def begun(budget_s, left_s):
+    one = StepTime(budget_s, left_s)
+    one(())
+    return one
+
+
 @pytest.mark.parametrize(("budget_s", "late_s"), [(30, 5), (60, 6), (120, 12), (300, 20), (3600, 20)])
 def test_a_step_that_has_begun_may_end_a_tenth_of_the_budget_late(clock, budget_s, late_s):
-    one = StepTime(budget_s, left_s=10)
+    one = begun(budget_s, left_s=10)
     clock.seconds += 10
     assert one.seconds_left() == pytest.approx(late_s)
     clock.seconds += late_s
@@ -33,10 +39,18 @@ def test_a_step_that_has_begun_may_end_a_tenth_of_the_budget_late(clock, budget_
 
 @pytest.mark.parametrize(("lasted_s", "charged_s"), [(105, 62), (106, 106), (400, 400)])
 def test_one_that_was_broken_off_is_charged_for_all_its_time_so_that_none_follows(clock, lasted_s, charged_s):
-    one = StepTime(60, left_s=100)
+    one = begun(60, left_s=100)
     clock.seconds += lasted_s
     taken = StepTaken(Step(StepPurpose.CONFIRM, (0,), 5, 1.0), (), {}, seconds=62)
     assert one.charged(StoredStep("b0000001", taken, {})).taken.seconds == charged_s
+
+
+def test_its_time_begins_when_the_target_has_the_model(clock):
+    one = StepTime(60, left_s=100)
+    clock.seconds += 1000
+    one(())
+    clock.seconds += 1
+    assert one.seconds_left() == pytest.approx(105)
 
 
 @pytest.mark.parametrize(
