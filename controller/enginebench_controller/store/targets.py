@@ -106,11 +106,12 @@ class TargetStore(StoreFile):
     def peaks(self, target: str | None = None) -> tuple[Peak, ...]:
         """Return what the last calibration of each engine, version, device and number of cores found.
 
-        Of one target, or of all.
+        Of one target, or of all. The last is the one that came here last: a target's clock may have been set back.
         """
         query = f"""
             SELECT * FROM peaks WHERE target = coalesce(?, target)
-            QUALIFY measured_at_unix_ns = max(measured_at_unix_ns) OVER (PARTITION BY {", ".join(_CALIBRATION[:-1])})
+            QUALIFY measured_at_unix_ns = arg_max(measured_at_unix_ns, rowid)
+                OVER (PARTITION BY {", ".join(_CALIBRATION[:-1])})
             ORDER BY target, engine, environment, engine_version, device, cores, kind DESC, precision,
                 working_set_bytes, what"""  # noqa: S608
         with self._reading() as connection:

@@ -84,6 +84,13 @@ def test_the_last_calibration_of_each_engine_and_cores_counts(store: Store) -> N
     assert newer in store.peaks()
 
 
+def test_a_calibration_counts_although_the_targets_clock_was_set_back_before_it(store: Store) -> None:
+    after_it = replace(PEAK, measured_at_unix_ns=5, rate=Rate(1e11, 1e11, 1e11, 9))
+    store.add_peaks([PEAK, FAILED, MEMORY])
+    store.add_peaks([after_it])
+    assert store.peaks() == (after_it,)
+
+
 def test_peaks_are_told_by_target(store: Store) -> None:
     other = replace(PEAK, target="pi")
     store.add_peaks([PEAK, other])

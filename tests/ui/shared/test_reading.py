@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 import invented
+import invented_sweeps
 from enginebench_controller.store.store import Store
-from enginebench_ui.shared.reading import kept, kept_for_good
+from enginebench_ui.shared.reading import kept, kept_for_good, stamp_of
 
 NET, OTHER = invented.model("ab" * 32, "net"), invented.model("cd" * 32, "other")
 
@@ -99,3 +100,11 @@ def test_functions_of_one_name_answer_for_themselves(store):
 
     bisects = kept(2)(read)
     assert (ladders(), bisects()) == ("ladders", "bisects")
+
+
+def test_a_calibration_with_an_earlier_time_than_another_engines_is_told_from_the_one_before_it():
+    known = invented_sweeps.peaks()
+    latest = [replace(one, cores=1, measured_at_unix_ns=9) for one in known]
+    again = [replace(one, measured_at_unix_ns=5) for one in known]
+    assert stamp_of([*latest, *known]) == stamp_of([*latest, *invented_sweeps.peaks()])
+    assert stamp_of([*latest, *known]) != stamp_of([*latest, *again])

@@ -231,6 +231,13 @@ def peaks(store: Store) -> tuple[Peak, ...]:
     return store.peaks()
 
 
+def stamp_of(found: Iterable[Peak]) -> tuple[int, ...]:
+    """Return what tells peaks from others: when each was measured. The last time alone is not enough, as a target's
+    clock may be set back.
+    """
+    return tuple(peak.measured_at_unix_ns for peak in found)
+
+
 @kept(8)
 def listed(store: Store, search: str, size: int, page: int) -> BenchmarkPage:
     """Return a page of the list, newest first."""

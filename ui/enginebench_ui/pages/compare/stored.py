@@ -25,7 +25,7 @@ from enginebench_controller.verdicts.pairing import (
 )
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_ui.pages.compare.shapes.layers import layer_table
-from enginebench_ui.shared.reading import engine_looks, kept, kept_for_good, peaks
+from enginebench_ui.shared.reading import engine_looks, kept, kept_for_good, peaks, stamp_of
 
 _MOST_LISTS = 64
 _MOST_COMPARISONS = 6
@@ -93,8 +93,7 @@ def answers(first: Measurement, second: Measurement) -> tuple[Answer, ...]:
 def layers(first_id: str, second_id: str) -> ComparedLayers:
     """Return two profiles compared layer by layer. Raises `InputError` when one is gone or has no layers."""
     found = peaks()
-    stamp = len(found), max((peak.measured_at_unix_ns for peak in found), default=0)
-    return _layers(first_id, second_id, stamp, found)
+    return _layers(first_id, second_id, stamp_of(found), found)
 
 
 def report(first: Measurement, second: Measurement) -> str:
@@ -134,7 +133,7 @@ def _snapshots(store: Store, *measurements: Measurement) -> Snapshots:
 
 @kept_for_good(_MOST_COMPARISONS)
 def _layers(
-    store: Store, first_id: str, second_id: str, stamp: tuple[int, int], _peaks: tuple[Peak, ...]
+    store: Store, first_id: str, second_id: str, stamp: tuple[int, ...], _peaks: tuple[Peak, ...]
 ) -> ComparedLayers:
     found = {one.id: one for one in store.whole_profiles((first_id, second_id))}
     for identity in (first_id, second_id):

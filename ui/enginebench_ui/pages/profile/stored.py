@@ -20,7 +20,15 @@ from enginebench_controller.verdicts.pruning.prospects import sweep_for
 from enginebench_ui.pages.profile.shapes.layers import Dataset, LayerView, layer_views
 from enginebench_ui.pages.profile.shapes.prospects import Sweep, sweep_of
 from enginebench_ui.pages.profile.shapes.results import LayerForms, layer_forms
-from enginebench_ui.shared.reading import kept, kept_for_good, known_models, place, profile_entries, store_at
+from enginebench_ui.shared.reading import (
+    kept,
+    kept_for_good,
+    known_models,
+    place,
+    profile_entries,
+    stamp_of,
+    store_at,
+)
 from enginebench_ui.shared.showing import MOST_CARDS
 
 QUICK_SWEEP_NODES = 4000
@@ -59,12 +67,12 @@ def peaks(store: Store, target: str) -> tuple[Peak, ...]:
 def layers(profile: Profile) -> tuple[LayerView, ...]:
     """Return the layers of a whole profile as views, under the roofs of its target."""
     found = peaks(profile.target)
-    return _layers(profile.id, _stamp(found), profile, found)
+    return _layers(profile.id, stamp_of(found), profile, found)
 
 
 def forms(profile: Profile, dataset: Dataset) -> LayerForms:
     """Return a figure of these layers as what is shown of it."""
-    stamp = _stamp(peaks(profile.target))
+    stamp = stamp_of(peaks(profile.target))
     return _forms(profile.id, stamp, dataset.label, layers(profile), dataset)
 
 
@@ -98,7 +106,7 @@ def advice(profile: Profile, passes: Sweep) -> tuple[Advice, ...]:
     ids = tuple(one.id for one in passes.passes)
     int8 = int8_versions(known_models(), profile.model_digest)
     digests = tuple(one.digest for one in int8)
-    return _advice(profile.id, _stamp(found), ids, digests, profile, found, passes.passes, int8)
+    return _advice(profile.id, stamp_of(found), ids, digests, profile, found, passes.passes, int8)
 
 
 def exported(profile: Profile, form: ExportFormat) -> bytes:
@@ -110,13 +118,9 @@ def exported(profile: Profile, form: ExportFormat) -> bytes:
         return file.read_bytes()
 
 
-def _stamp(found: Sequence[Peak]) -> tuple[int, int]:
-    return len(found), max((peak.measured_at_unix_ns for peak in found), default=0)
-
-
 @kept_for_good(12, "Placing the layers under their roofs …")
 def _layers(
-    store: Store, profile_id: str, stamp: tuple[int, int], _profile: Profile, _found: Sequence[Peak]
+    store: Store, profile_id: str, stamp: tuple[int, ...], _profile: Profile, _found: Sequence[Peak]
 ) -> tuple[LayerView, ...]:
     return layer_views(_profile, _found)
 
@@ -125,7 +129,7 @@ def _layers(
 def _forms(
     store: Store,
     profile_id: str,
-    stamp: tuple[int, int],
+    stamp: tuple[int, ...],
     label: str,
     _layers: tuple[LayerView, ...],
     _dataset: Dataset,
@@ -137,7 +141,7 @@ def _forms(
 def _advice(
     store: Store,
     profile_id: str,
-    stamp: tuple[int, int],
+    stamp: tuple[int, ...],
     pass_ids: tuple[str, ...],
     int8_digests: tuple[str, ...],
     _profile: Profile,
