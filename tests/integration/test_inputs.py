@@ -1,6 +1,7 @@
 """What a model is fed: values that somebody said, values that were drawn, and models that cannot be fed at all."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +103,10 @@ async def test_a_dry_run_waits_for_nobody_who_uses_this_machine(
         assert [case.target for case in expansion.cases] == [LOCAL_TARGET]
         (bench.home / "agent" / "environments").mkdir(parents=True, mode=0o700)
         with pytest.raises(TimeoutError):  # it waits, as what was seen may no longer be so
+            await asyncio.wait_for(plan_only(home, order), 1)
+        ahead = replace(seen, target=LOCAL_TARGET, seen_at_unix_ns=time.time_ns() + 3600 * 10**9)
+        home.store.save_snapshot(ahead)
+        with pytest.raises(TimeoutError):  # likewise, as nobody knows when it was seen
             await asyncio.wait_for(plan_only(home, order), 1)
 
 

@@ -136,8 +136,8 @@ def _last_words_of_this_machine(home: Home, plan: Plan) -> tuple[TargetSnapshot,
     found = tuple(one for one in home.store.snapshots() if one.target == LOCAL_TARGET)
     if not found or found[0].host.agent_version != ours or found[0].being_asked:
         return None
-    if _changed_unix_ns(home.agent_data) > found[0].seen_at_unix_ns:
-        return None
+    if not _changed_unix_ns(home.agent_data) <= found[0].seen_at_unix_ns <= time.time_ns():
+        return None  # what was seen later than now is from before the clock was set right, whenever that was
     return found
 
 

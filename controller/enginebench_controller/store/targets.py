@@ -1,5 +1,6 @@
 """Targets, what they said of themselves, and their peaks: each calibration is kept, the last of each counts."""
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import NoReturn
@@ -83,9 +84,14 @@ class TargetStore(StoreFile):
             return _targets(connection)
 
     def save_snapshot(self, *snapshots: TargetSnapshot) -> None:
-        """Keep what targets said of themselves, in place of what they said before, but not of what they said later."""
-        newest = "WHERE excluded.seen_at_unix_ns >= snapshots.seen_at_unix_ns"
+        """Keep what targets said of themselves, in place of what they said before, but not of what they said later.
+
+        What was seen at a time that is yet to come was seen before this machine's clock was set right.
+        """
+        known = "snapshots.seen_at_unix_ns"
         with self._writing() as connection:
+            # Now, and not before: while one waits for the store, others save what they have seen since.
+            newest = f"WHERE excluded.seen_at_unix_ns >= {known} OR {known} > {time.time_ns()}"
             upsert_all(connection, "snapshots", "target", [to_snapshot_row(one) for one in snapshots], newest)
 
     def snapshots(self) -> tuple[TargetSnapshot, ...]:

@@ -1,5 +1,6 @@
 """Targets in a real store, with what they said last; of their peaks every calibration is kept, the last one is told."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,14 @@ def test_an_older_word_of_a_target_does_not_replace_a_newer_one(store: Store) ->
     store.save_snapshot(invented.snapshot())
 
     assert store.snapshots() == (newer,)
+
+
+def test_what_was_seen_while_this_machines_clock_was_ahead_gives_way_to_any_word(store: Store) -> None:
+    store.save_snapshot(invented.snapshot(seen_at_unix_ns=time.time_ns() + 3600 * 10**9))
+    now = invented.snapshot(seen_at_unix_ns=time.time_ns())
+    store.save_snapshot(now)
+
+    assert store.snapshots() == (now,)
 
 
 @pytest.mark.slow
