@@ -90,6 +90,8 @@ class Discovery:
         if self._task is None or self._task.done():
             self._has_asked, self._asks_for = False, frozenset(names)
             self._task = asyncio.create_task(self._discover(self._asks_for))
+        if not self._has_asked:
+            self._expect(self._asks_for)
         return self._task
 
     async def engines(
@@ -97,11 +99,12 @@ class Discovery:
     ) -> tuple[Engine, ...]:
         """The engines of these names, or all, by environment and name. Who leaves early does not stop the asking.
 
-        After `within_seconds` those that have not answered are listed as being asked. A refresh asks all; raises
-        `NotReadyError` where it meets a broken configuration.
+        After `within_seconds` those that have not answered are listed as being asked. While all are asked anew, their
+        earlier answers are for who gives no such time: he has them at once. A refresh asks all; raises `NotReadyError`
+        where it meets a broken configuration.
         """
         wanted = ALL if refresh else frozenset(names)
-        if self._knows(wanted) and not refresh:
+        if self._knows(wanted) and not refresh and (within_seconds is None or not self.is_under_way):
             return self._known
         if refresh:
             self._reload_config()
@@ -152,14 +155,21 @@ class Discovery:
     def _knows(self, wanted: Names) -> bool:
         return self._known_of is not None and _covers(self._known_of, wanted)
 
+    def _expect(self, names: Names) -> Sequence[EnvironmentConfig]:
+        """Forget what was found before; returns the environments that may hold engines of these names, to be asked."""
+        asked = [each for each in self.config.environments if _may_hold(each, names)]
+        self._found = {}
+        for each in asked:
+            self._find([_entry(each, name, _being_asked(self.config)) for name in _expected(each)])
+        return asked
+
     async def _discover(self, names: Names) -> tuple[Engine, ...]:
         async with contextlib.AsyncExitStack() as alone:
             # Importing engines keeps a processor busy, and that must not happen beside a measurement.
             await alone.enter_async_context(self._lease.hold())
             self._has_asked, config = True, self.config
-            self._found = {}
+            asked = self._expect(names)
             async with asyncio.TaskGroup() as asking:
-                asked = [each for each in config.environments if _may_hold(each, names)]
                 tasks = [asking.create_task(self._of_environment(each, names, config)) for each in asked]
                 await self._until_silent(tasks)
                 await alone.aclose()
@@ -176,7 +186,6 @@ class Discovery:
             before, answered = answered, sum(map(_has_answered, self._found.values()))
 
     async def _of_environment(self, environment: EnvironmentConfig, names: Names, config: AgentConfig) -> None:
-        self._find([_entry(environment, name, _being_asked(config)) for name in _expected(environment)])
         try:
             listed = await self._ask(environment.python, ["list"], config)
             _check_version(listed)

@@ -21,6 +21,9 @@ from enginebench_controller.targets.local_agent import local_agent
 GREETINGS_AT_ONCE = 64
 """So many handshakes are under way together: with a thousand at once, the first would be given up before its turn."""
 
+WAIT_SECONDS = 60.0
+"""So long one call waits for engines, and then another does: while a target measures, they wait for its end."""
+
 
 @dataclass(frozen=True)
 class TargetSession:
@@ -51,8 +54,8 @@ async def open_session(
     kept in the store. A local agent asks only the `engines` of these names, if any are given, as long as they are what
     the store knows of this machine. It may run the `trusted_models` (digests) although their format can execute code;
     other targets decide for themselves. With `within_s`, engines that have not answered by then are told as being
-    asked, and `completed` waits for them. Raises `InputError` for an unknown name and `UnreachableError` for a target
-    that does not answer.
+    asked, `completed` waits for them, and until then the store keeps what it knows of the target. Raises `InputError`
+    for an unknown name and `UnreachableError` for a target that does not answer.
     """
     async with contextlib.AsyncExitStack() as stack:
         added = {one.name: one for one in await asyncio.to_thread(home.store.targets)}
@@ -147,9 +150,13 @@ async def completed(
     """The snapshot with the engines that were being asked, once they have answered or their time is up.
 
     With `refresh` all are asked anew, and those of new environments for the first time.
+    A target that measures is waited for.
     """
-    engines, _ = await session.clients[seen.target].engines(refresh=refresh)
-    whole = replace(seen, seen_at_unix_ns=time.time_ns(), engines=tuple(map(wire.from_engine, engines)))
+    whole = seen
+    while refresh or whole.being_asked:
+        engines, _ = await session.clients[seen.target].engines(refresh=refresh, within_s=WAIT_SECONDS)
+        whole = replace(seen, seen_at_unix_ns=time.time_ns(), engines=tuple(map(wire.from_engine, engines)))
+        refresh = False
     await asyncio.to_thread(home.store.save_snapshot, whole)
     return whole
 
@@ -192,7 +199,8 @@ async def _greet(
         return _Greeting(seen, replace(known, host=host), peaks)
     if few:
         seen, peaks = await asked(())
-    return _Greeting(seen, seen, peaks)
+    kept = known if known is not None and seen.being_asked else seen
+    return _Greeting(seen, kept, peaks)
 
 
 def _reserved_sentence(target: str, one: Reservation | None) -> str | None:

@@ -41,6 +41,7 @@ HANGS = "import time; time.sleep(600)"
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
 LINGERS = f"import time; time.sleep(2)\n{GOOD}"
 PLUGINS = {"good": GOOD, "raises": RAISES, "hangs": HANGS, "dies": DIES}
+BEING_ASKED = engine_pb2.UNAVAILABLE_KIND_BEING_ASKED
 
 
 @pytest.fixture
@@ -140,6 +141,26 @@ async def test_a_refresh_counts_for_an_asking_that_still_waits_for_the_processor
         await asyncio.sleep(0.05)
     assert [engine.name for engine in await refresh] == ["good"]
     assert await first == await refresh, "once is enough"
+
+
+async def test_while_all_wait_to_be_asked_anew_who_wants_the_news_is_told_so_and_a_run_goes_by_what_is_known(
+    tmp_path: Path, environment: Environment
+) -> None:
+    environment.add_plugin("good", GOOD)
+    config = AgentConfig((EnvironmentConfig("third", environment.python, ("good", "lingers")),))
+    lease = Lease(Reservations(tmp_path / "reservation.json", 1))
+    discovery = Discovery(config, lambda: config, tmp_path, lease)
+    before = await discovery.engines()
+    environment.add_plugin("lingers", LINGERS)
+    async with lease.hold():
+        for early in (
+            await discovery.engines(refresh=True, within_seconds=0.1),
+            await discovery.engines(within_seconds=0.1),
+        ):
+            assert {one.name: one.unavailable.kind for one in early} == dict.fromkeys(("good", "lingers"), BEING_ASKED)
+        assert await discovery.engine("good", "third") == before == await discovery.engines()
+    later = await discovery.engines(within_seconds=60)
+    assert {one.name for one in later if one.HasField("available")} == {"good", "lingers"}
 
 
 async def test_who_names_engines_has_no_other_asked(tmp_path: Path, environment: Environment) -> None:

@@ -382,7 +382,9 @@ async def _snapshots(
     With `early`, what some seconds have brought goes there where an engine has not answered by then; what that returns
     is not told again.
     """
-    home, within_s = default_home(), None if early is None else EARLY_SECONDS
+    home = default_home()
+    # Without `refresh`, a document is made of what is known at once, although somebody has all asked anew.
+    within_s = EARLY_SECONDS if refresh or early is not None else None
     async with contextlib.AsyncExitStack() as stack:
         sessions = []
         for name in names:
@@ -396,10 +398,12 @@ async def _snapshots(
                 unreachable.append(str(error))
         seen = [session.snapshots[0] for session in sessions]
         reserved |= {one.target: session.reservation(one.target) for one, session in zip(seen, sessions, strict=True)}
-        if early is None or not any(one.being_asked for one in seen):
+        if not any(one.being_asked for one in seen):
             return seen
-        told = early(seen)
+        told = None if early is None else early(seen)
         whole = [await completed(home, session, one) for session, one in zip(sessions, seen, strict=True)]
+        if told is None:
+            return whole
         return [_without(one, before) for one, before in zip(whole, told, strict=True)]
 
 
@@ -408,7 +412,10 @@ def _print_early(seen: Sequence[TargetSnapshot], *, hidden: bool) -> Sequence[Ta
     told = [replace(one, engines=tuple(e for e in one.engines if e not in one.being_asked)) for one in seen]
     print_devices(told, hidden=hidden)
     names = ", ".join(f"{engine.name} ({one.target})" for one in seen for engine in one.being_asked)
-    remark(f"still being asked: {names}; each is given up when its time is up (discovery_seconds in agent.toml)")
+    remark(
+        f"still being asked: {names}; where a target measures they wait for its end, and then each is given up "
+        "when its time is up (discovery_seconds in agent.toml)"
+    )
     return told
 
 
