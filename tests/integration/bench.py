@@ -35,6 +35,8 @@ QUICK = (
     *UNHURRIED,
 )
 """What a test says that is about something else than measuring well; the bound is for busy machines only."""
+BRIEF = ("--warmup", "50ms", *UNWAITING)
+"""What a test says of profiles and ladders whose times it does not look at."""
 
 
 @dataclass(frozen=True)

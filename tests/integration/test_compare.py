@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from agent_server import AgentProcess
-from integration.bench import QUICK, UNWAITING, Bench, tiny_model
+from integration.bench import BRIEF, QUICK, Bench, tiny_model
 
 ENGINES = ("onnxruntime", "openvino")
 
@@ -20,7 +20,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory, shared_agent: AgentProcess) 
     """A home with profiles of two engines and a benchmark of an invented one."""
     folder = tmp_path_factory.mktemp("compare")
     bench, model, target = Bench(folder / "home"), tiny_model(folder / "tiny.onnx"), shared_agent.address
-    bench.cli("profile", model, "--engine", ",".join(ENGINES), "--target", target, "--name", "duel", *UNWAITING)
+    bench.cli("profile", model, "--engine", ",".join(ENGINES), "--target", target, "--name", "duel", *BRIEF)
     bench.cli("run", model, "--engine", "fake", "--batch", "1,2", "--target", target, "--name", "runs", *QUICK)
     return bench
 

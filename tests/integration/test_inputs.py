@@ -22,7 +22,7 @@ from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import LOCAL_TARGET
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, plan_only
 from enginebench_controller.targets import session
-from integration.bench import QUICK, UNWAITING, Bench
+from integration.bench import BRIEF, QUICK, Bench
 
 
 def rated_model(path: Path) -> Path:
@@ -56,7 +56,7 @@ def test_a_failure_at_a_drawn_value_names_it_and_the_value_can_be_given(
     assert range_["configuration"]["input_set"]["name"] == "random with sr=15000..16000"
     assert given["input_set_sha256"] != range_["input_set_sha256"]
     target = ("--engine", "onnxruntime", "--target", shared_agent.address)
-    profiled = bench.json("profile", model, *target, "--iterations", "2", "--input", "sr=16000", *UNWAITING)
+    profiled = bench.json("profile", model, *target, "--iterations", "2", "--input", "sr=16000", *BRIEF)
     assert profiled["profiles"][0]["status"] == "ok"
 
 

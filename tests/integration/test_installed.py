@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_server import AgentProcess
-from integration.bench import QUICK, ROOT, UNWAITING, Bench
+from integration.bench import BRIEF, QUICK, ROOT, Bench
 
 FORBIDDEN = {"numpy", "duckdb", "streamlit", "psutil", "pandas", "pyarrow", "onnx", "typer", "rich"}
 IDLE_LIMIT_BYTES = 60_000_000
@@ -82,7 +82,7 @@ def test_strangers_plugins_work_beside_a_broken_one(tmp_path: Path, bench: Bench
         target_and_engine = ("--engine", "reference", "--target", agent.address)
         measured = bench.json("run", model, *target_and_engine, *QUICK, "--batch", "1,4")
         assert [m["status"] for m in measured["measurements"]] == ["ok", "ok"]
-        (profile,) = bench.json("profile", model, *target_and_engine, "--iterations", "3", *UNWAITING)["profiles"]
+        (profile,) = bench.json("profile", model, *target_and_engine, "--iterations", "3", *BRIEF)["profiles"]
         assert {"matmul_1", "relu", "matmul_2"} <= {layer["name"] for layer in profile["layers"]}
     finally:
         agent.stop()

@@ -20,7 +20,7 @@ import enginebench
 from agent_server import AgentProcess
 from enginebench.results import Run
 from enginebench_controller.files.csv_tables import measurements_csv
-from integration.bench import ROOT, Bench, tiny_model
+from integration.bench import BRIEF, ROOT, Bench, tiny_model
 from receiver import receiving
 
 QUICK: Mapping[str, Any] = {
@@ -182,7 +182,7 @@ def test_a_row_says_in_what_single_measurements_are_unlike(bench: Bench, measure
 
 
 def test_profiles_are_compared_layer_by_layer(bench: Bench, model: Path) -> None:
-    bench.cli("profile", model, "--engine", "fake,onnxruntime", "--name", "duel", "--wait-quiet", "0s")
+    bench.cli("profile", model, "--engine", "fake,onnxruntime", "--name", "duel", *BRIEF)
     found = enginebench.compare("duel", home=bench.home)
     assert json.loads(json.dumps(found.document)) == bench.json("compare", "duel")
     assert {"matmul_1", "matmul_2"} <= {row["layer"] for row in found.rows}

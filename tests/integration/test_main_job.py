@@ -13,7 +13,7 @@ import pytest
 
 from agent_server import AgentProcess, only
 from enginebench_controller.runs import remote_run
-from integration.bench import QUICK, UNHURRIED, UNWAITING, Bench, tiny_model
+from integration.bench import BRIEF, QUICK, UNHURRIED, Bench, tiny_model
 
 
 def test_run_without_a_target_starts_and_stops_a_local_agent(bench: Bench, model: Path) -> None:
@@ -169,7 +169,7 @@ def test_export_and_import_lose_nothing_and_double_nothing(
 def test_profile_shows_every_layer(bench: Bench, model: Path, shared_agent: AgentProcess) -> None:
     engines = "onnxruntime,openvino,torch,fake"
     document = bench.json(
-        "profile", model, "--engine", engines, "--target", shared_agent.address, "--iterations", "5", *UNWAITING
+        "profile", model, "--engine", engines, "--target", shared_agent.address, "--iterations", "5", *BRIEF
     )
     assert len(document["profiles"]) == 4
     for profile in document["profiles"]:

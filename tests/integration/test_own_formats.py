@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.bench import QUICK, UNWAITING, Bench, tiny_model
+from integration.bench import BRIEF, QUICK, Bench, tiny_model
 from plugged import SCALE, Environment
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def test_its_files_are_added_before_anything_was_listed(tmp_path: Path, scale: P
 
 def test_its_profile_has_times_and_no_work(tmp_path: Path, scale: Path) -> None:
     bench = bench_with(tmp_path)
-    (profile,) = bench.json("profile", scale, "--engine", "scale", "--iterations", "3", *UNWAITING)["profiles"]
+    (profile,) = bench.json("profile", scale, "--engine", "scale", "--iterations", "3", *BRIEF)["profiles"]
     assert profile["status"] == "ok"
     assert [layer["name"] for layer in profile["layers"]] == ["scale"]
     assert profile["coverage"] is None and profile["work"] is None, "unknown, and not 0"

@@ -8,9 +8,9 @@ import duckdb
 import pytest
 
 from agent_server import AgentProcess
-from integration.bench import UNWAITING, Bench
+from integration.bench import BRIEF, Bench
 
-QUICK = ("--iterations", "3", "--warmup", "50ms", "--cores", "1", *UNWAITING)
+QUICK = ("--iterations", "3", "--cores", "1", *BRIEF)
 
 
 @pytest.fixture(scope="module")

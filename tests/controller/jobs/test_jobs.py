@@ -29,6 +29,7 @@ from enginebench_controller.jobs.control import (
 from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
 from enginebench_controller.jobs.record import CellState, JobEnding, JobProgress, JobState
 from enginebench_controller.records import Status
+from integration.bench import BRIEF
 
 pytestmark = pytest.mark.slow
 
@@ -168,7 +169,8 @@ def test_a_job_survives_whoever_started_it(home, plan):
 
 def test_a_profile_names_the_profiles_it_stored(home, plan):
     wish = plan()
-    arguments = ["profile", wish.models[0], "--engine", "fake", "--target", wish.targets[0], "--iterations", "3"]
+    where = ("--engine", "fake", "--target", wish.targets[0])
+    arguments = ["profile", wish.models[0], *where, "--iterations", "3", *BRIEF]
     done = ended(home, start_job(home, "layers", arguments))
 
     assert done.state is JobState.DONE
