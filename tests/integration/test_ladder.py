@@ -8,19 +8,11 @@ import torch
 from PIL import Image
 
 from agent_server import AgentProcess
-from integration.bench import UNWAITING, Bench
+from integration.bench import BRIEF, UNWAITING, Bench
 
 QUICK = (
-    "--duration",
-    "60ms",
-    "--max-duration",
-    "600ms",
-    "--iterations",
-    "12",
-    "--processes",
-    "1",
-    "--wait-quiet",
-    "0s",
+    *("--duration", "60ms", "--max-duration", "600ms", "--iterations", "12", "--processes", "1"),
+    *BRIEF,
 )
 
 
@@ -64,6 +56,7 @@ def test_a_ladder_is_a_benchmark_that_can_be_shown_and_run_again(
     assert numbered(first) == ["pytorch", "onnx", "openvino", "shared-memory"]
     shown = bench.json("show", first["benchmark"]["id"])
     assert len(shown["measurements"]) == 4
+    assert {one.configuration.stop.warmup_ns for one in bench.measurements(first)} == {50_000_000}
     again = bench.json("rerun", first["benchmark"]["id"])
     assert again["benchmark"]["rerun_of"] == first["benchmark"]["id"]
     assert numbered(bench.json("ladder", "show", again["benchmark"]["id"])) == numbered(first)

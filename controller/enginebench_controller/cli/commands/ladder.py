@@ -142,7 +142,7 @@ IntervalTarget = Annotated[
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of random inputs.")]
 Chart = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the ladder to FILE.svg or FILE.png.")]
 
-_SHARED = ("wait-quiet", "shape", "batch-axis", "inputs", "input")
+_SHARED = ("warmup", "wait-quiet", "shape", "batch-axis", "inputs", "input")
 
 group = typer.Typer(no_args_is_help=True, help="One model made faster step by step, after OpenVINO's notebooks.")
 
