@@ -15,7 +15,7 @@ from agent_server import only
 from enginebench_controller.home import HOME_VARIABLE, Home
 from enginebench_controller.jobs.control import job, log_tail, start_job
 from enginebench_controller.jobs.record import JobState
-from integration.bench import QUICK, UNHURRIED, UNWAITING, Bench, tiny_model
+from integration.bench import BRIEF, QUICK, UNHURRIED, UNWAITING, Bench, tiny_model
 
 GRID, SWEEP, QUANTIZED = "Engines side by side", "Requests in flight", "Quantized"
 BASELINE = "baseline"
@@ -26,6 +26,8 @@ _ENVIRONMENT = Path("agent", "environments", "deepsparse")
 def fill(home: Path, *, thorough: bool = False) -> None:
     """Measure, profile, calibrate and climb; `thorough` takes minutes instead of one or two, and looks better."""
     bench, timing = Bench(home), _THOROUGH if thorough else QUICK
+    pass_timing = UNWAITING if thorough else BRIEF
+    passes = ("--iterations", "10", *pass_timing)
     both, model = "onnxruntime,openvino", "zoo:squeezenet"
 
     def cli(*arguments: object, expect: int | None = 0) -> None:
@@ -47,7 +49,7 @@ def fill(home: Path, *, thorough: bool = False) -> None:
         cli("bisect", searched, *known, expect=None)
         cli("models", "quantize", model, "--samples", "2")
         quantized = next(one for one in bench.json("models", "list")["models"] if one["derivation"])["digest"][:12]
-        cli("profile", quantized, "--engine", both, "--name", QUANTIZED, "--iterations", "10", *UNWAITING)
+        cli("profile", quantized, "--engine", both, "--name", QUANTIZED, *passes)
         cli("targets", "calibrate", "--engine", both if thorough else "openvino", "--cores", "2")
     engines = "onnxruntime,openvino,torch" + ",deepsparse" * _lend_deepsparse(home)
     sizes = ("--batch", "1,2,4") if thorough else ("--batch", "1,2")
@@ -55,19 +57,11 @@ def fill(home: Path, *, thorough: bool = False) -> None:
     cli("run", model, "--engine", both, "--batch", "1", *in_flight, "--name", SWEEP, *timing)
     sizes_of_job = ("--batch", "1,2", "--cores", "1,2", "--name", QUANTIZED)
     _as_a_job(Home(home), ["run", quantized, "--engine", both, *sizes_of_job, *timing])
-    cli("profile", model, "--engine", engines, "--name", BASELINE, "--iterations", "10", *UNWAITING)
+    cli("profile", model, "--engine", engines, "--name", BASELINE, *passes)
     if "deepsparse" in engines:
         steps = () if thorough else ("--sparsity", "0,0.9", "--no-by-layer")
-        cli("prospects", "pruning", model, *steps, *UNWAITING)
-    rungs = (
-        "--processes",
-        "1",
-        *UNWAITING,
-        "--duration",
-        "1s" if thorough else "100ms",
-        "--iterations",
-        "32",
-    )
+        cli("prospects", "pruning", model, *steps, *pass_timing)
+    rungs = ("--processes", "1", "--duration", "1s" if thorough else "100ms", "--iterations", "32", *pass_timing)
     cli("ladder", "throughput", model, *rungs)
 
 
