@@ -132,7 +132,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never came to pass"
-        time.sleep(0.01)
+        time.sleep(0.05)  # conditions that open a store take processor time of what is waited for
 
 
 def tiny_model(path: Path, *, batch: int | str = "batch", features: int = 8, seed: int = 0) -> Path:

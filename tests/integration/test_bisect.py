@@ -15,7 +15,7 @@ from enginebench_controller.plan.bisect import prefix
 from enginebench_controller.records import SearchKind
 from enginebench_controller.runs.searching import new_search
 from integration.bench import Bench, started, tiny_model, wait_until
-from integration.test_resume import kill_when
+from integration.test_resume import kill_when, spooled
 from silent_index import silent_index, wait_for_the_end_of
 
 SLEEPING = ("--option", "fake.wait=sleep", "--worse", "20%", "--budget", "30s")
@@ -108,7 +108,7 @@ def test_killed_half_way_it_goes_on_without_measuring_again_what_was_measured(he
     store = Home(here.home).store
 
     def second_gate_has_begun() -> bool:
-        return len(store.benchmarks()) == 2 and any((here.home / "agent" / "spool").glob("*-1-0.blocks"))
+        return spooled(here.home / "agent", "-1-0.blocks") and len(store.benchmarks()) == 2
 
     kill_when(second_gate_has_begun, here, "bisect", model, "--options", THREE, *SLEEPING)
     first, second = reversed([one.benchmark.id for one in store.benchmarks()])
@@ -129,7 +129,7 @@ def test_killed_half_way_it_goes_on_without_measuring_again_what_was_measured(he
 
 def test_ctrl_c_leaves_a_search_that_can_be_gone_on_with(here: Bench, model: Path) -> None:
     with started(here, "bisect", model, "--options", THREE, *SLEEPING) as running:
-        wait_until(lambda: bool(Home(here.home).store.benchmarks()))
+        wait_until(lambda: any((here.home / "pending").glob("*.json")) and bool(Home(here.home).store.benchmarks()))
         running.send_signal(signal.SIGINT)
         assert running.wait(timeout=30) == 130
     (search,) = Home(here.home).store.searches()
