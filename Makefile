@@ -61,6 +61,8 @@ DURATIONS := --durations 30 --durations-min 5
 ONCE_MORE := -n 1 --dist loadgroup --last-failed --last-failed-no-failures none
 # What `make test-arm` and `make exports-test` run.
 ELSEWHERE := --ignore tests/arm --ignore tests/exports
+# To collect all tests takes a minute: only these files have tests that nothing else may run beside.
+ALONE = $(shell grep --recursive --files-with-matches --include '*.py' 'mark\.alone' tests)
 
 .PHONY: demo test environments test-arm test-engines $(TESTED:%=test-engine-%) quick check ui setup engines format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
   exports-test site dist soak storm fleet fuzz faults clean
@@ -74,7 +76,7 @@ ui: setup
 test: setup browser ssh-server $(PROTO_PYTHON)
 	$(BIN)/python -m pytest -n 4 --dist loadgroup -m 'not alone' $(ELSEWHERE) $(DURATIONS) || { [ $$? = 1 ] && \
 	  echo "once more, by themselves:" && $(BIN)/python -m pytest $(ONCE_MORE) -m 'not alone' $(ELSEWHERE); }
-	$(BIN)/python -m pytest -m alone $(ELSEWHERE) $(DURATIONS)
+	$(BIN)/python -m pytest -m alone $(ALONE) $(DURATIONS)
 ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
 endif
