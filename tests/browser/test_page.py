@@ -8,6 +8,8 @@ from browser.drawn import charts, expect_cells, go, settled
 from enginebench_controller.records import Effective, Readback, ReadbackSource
 from enginebench_controller.store.store import Store
 
+pytestmark = pytest.mark.xdist_group("page")  # one worker has the browser and the server for all of them
+
 HOSTILE = "<img src=x onerror=alert(1)> https://example.com :smile: **b**"
 
 

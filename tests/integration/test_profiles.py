@@ -12,6 +12,8 @@ from integration.bench import BRIEF, Bench
 
 QUICK = ("--iterations", "3", "--cores", "1", *BRIEF)
 
+pytestmark = pytest.mark.xdist_group("profiles")  # one worker makes them for all
+
 
 @pytest.fixture(scope="module")
 def made(shared_agent: AgentProcess, tmp_path_factory: pytest.TempPathFactory) -> tuple[Bench, dict]:

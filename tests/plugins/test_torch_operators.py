@@ -14,6 +14,8 @@ from enginebench_plugins import spec
 from enginebench_plugins.engines.torch.dtypes import from_array, to_array
 from enginebench_plugins.engines.torch.graph import convert_graph
 
+pytestmark = pytest.mark.xdist_group("torch-operators")  # one worker tries all operators
+
 NOT_COVERED = frozenset(
     {
         # Trees and text tables of classical machine learning, which ONNX Runtime runs and this does not.

@@ -106,10 +106,12 @@ def add_searches(store, name):
         store.answer_search(search.id, told)
 
 
-STORES = [
+FILLS = (
     *(empty, one_run, all_failed, two_hundred_cells, three_thousand_layers),
     *(unknown_work_and_one_sided_layers, names_of_others, searches_without_answers),
-]
+)
+STORES = [pytest.param(fill, id=fill.__name__, marks=pytest.mark.xdist_group(fill.__name__)) for fill in FILLS]
+"""Each is filled by one worker, for all pages."""
 
 
 def cell(identity, engine, batch, cores):
@@ -126,7 +128,7 @@ def add(store, measurements, identity="b0000001", name="invented"):
     store.add_bundles([BenchmarkBundle(benchmark, tuple(measurements), (invented.snapshot(),), samples)])
 
 
-@pytest.fixture(scope="module", params=STORES, ids=lambda fill: fill.__name__)
+@pytest.fixture(scope="module", params=STORES)
 def home(request, tmp_path_factory):
     home = tmp_path_factory.mktemp("hard")
     request.param(Store(home / "results.duckdb"))

@@ -27,6 +27,8 @@ from enginebench_controller.store.store import Store
 from enginebench_controller.targets.health import Health, HealthAnswer
 from enginebench_controller.verdicts.gate.results import GateResult, judge
 
+pytestmark = pytest.mark.xdist_group("widths")  # one worker fills the store for all of them
+
 LONG = "vision_transformer_large_patch14_reg4_dinov2.finetuned-imagenet1k-int8-qdq-simplified"
 MODELS = (LONG, "模型分类网络五十层量化版本 très élégant", "a model of many short words, each of which may part")
 ENGINES = (

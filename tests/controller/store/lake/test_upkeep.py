@@ -14,7 +14,7 @@ from enginebench_controller.store.lake.reading import LakeStore, forget
 from enginebench_controller.store.lake.upkeep import GRACE_HOURS, Compacted, compact
 from enginebench_controller.store.store import Store
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("scattered")]  # one worker writes the lake for all of them
 
 IDS = tuple(f"b000000{number}" for number in range(1, 5))
 
