@@ -25,6 +25,21 @@ PATIENCE_S = 600
 ENGINES = ("onnxruntime", "openvino")
 """What the pages measure on. Another engine that is installed would be asked by each command, which takes seconds."""
 SENTINEL = "--- the next command ---"
+UNHURRIED = "first-benchmark"
+"""The page whose runs take as long as whoever follows it sees; those of the others are about something else."""
+_HURRIED = """
+import sys
+from enginebench_controller.__main__ import main
+
+if sys.argv[1] in ("run", "profile"):
+    from enginebench_controller.plan.plan import Plan
+
+    defaults = {"wait_quiet": "0s", "warmup": "50ms", "interval": "0%", "retry_noisy": False}
+    for name, default in defaults.items():
+        Plan.model_fields[name].default = default
+    Plan.model_rebuild(force=True)
+main()
+"""
 
 
 @dataclass(frozen=True)
@@ -50,10 +65,13 @@ def steps(text: str) -> tuple[Step, ...]:
 
 
 def followed(commands: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """Return what each command prints, all typed into one shell whose folder and home are this one."""
+    """Return what each command prints, all typed into one shell whose folder and home are this one.
+
+    Its programs are those of the folder's bin, if there are any, before those beside this Python.
+    """
     environment = os.environ | {
         "ENGINEBENCH_HOME": str(folder / "home"),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "COLUMNS": "100",
         "NO_COLOR": "1",
     }
@@ -107,6 +125,11 @@ def test_a_page_can_be_followed_and_shows_what_is_printed(page, tmp_path):
     for agent in (tmp_path / "home" / "agent", tmp_path / "board"):
         agent.mkdir(mode=0o700, parents=True)
         (agent / "agent.toml").write_text(only(*ENGINES))
+    if page.stem != UNHURRIED:
+        program = tmp_path / "bin" / "enginebench"
+        program.parent.mkdir()
+        program.write_text(f"#!{sys.executable}\n{_HURRIED}")
+        program.chmod(0o755)
     printed = followed([step.command for step in asked], tmp_path)
     for step, got in zip(asked, printed, strict=True):
         assert is_as_shown(step.shown, got.splitlines()), f"$ {step.command}\n{got}\n\nshown:\n" + "\n".join(step.shown)
