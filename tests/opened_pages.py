@@ -1,5 +1,6 @@
 """Pages opened without a browser, as Streamlit's own test harness runs them."""
 
+from functools import cache
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
@@ -13,15 +14,25 @@ PATIENCE_S = 60
 def opened(page=None, /, **query):
     """The app at a page, as a browser that follows a link to it sees it; without a page, where it begins."""
     app = AppTest.from_file(ENTRY, default_timeout=PATIENCE_S)
-    if page is None:
-        app.query_params.update(query)
-    app.run()
     if page is not None:
+        app._registered_pages = _registered_pages()
         app.switch_page(str(page))
-        app.query_params.update(query)
-        app.run()
+    app.query_params.update(query)
+    app.run()
     assert not app.exception
     return app
+
+
+@cache
+def _registered_pages():
+    """The pages as a first run, which draws Home, has made them known to Streamlit's harness: once for all apps.
+
+    Without them it knows a page by the name of its file, and all of ours have the same.
+    """
+    app = AppTest.from_file(ENTRY, default_timeout=PATIENCE_S).run()
+    pages = getattr(app, "_registered_pages", None)
+    assert pages, "Streamlit's harness keeps the pages elsewhere by now: see how its `switch_page` finds them"
+    return pages
 
 
 def texts(elements):
