@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from filelock import FileLock
 from playwright.sync_api import sync_playwright
 
 from browser import real_runs
@@ -68,11 +69,17 @@ def serve_pages(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def real_home(tmp_path_factory):
-    """A home filled by real runs; ENGINEBENCH_PAGES_HOME names one that is there already."""
+    """A home filled by real runs, once for all workers; ENGINEBENCH_PAGES_HOME names one that is there already."""
     if named := os.environ.get("ENGINEBENCH_PAGES_HOME"):
         return Path(named).absolute()
-    home = tmp_path_factory.mktemp("real")
-    real_runs.fill(home)
+    base = tmp_path_factory.getbasetemp()
+    home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "real"
+    with FileLock(home.with_suffix(".lock")):
+        if not (filled := home / "filled").exists():
+            shutil.rmtree(home, ignore_errors=True)  # of a worker that failed to fill it
+            home.mkdir(mode=0o700)
+            real_runs.fill(home)
+            filled.touch()
     return home
 
 

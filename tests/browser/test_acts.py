@@ -18,7 +18,7 @@ from enginebench_controller.jobs.control import jobs
 from enginebench_controller.jobs.record import JobState
 from integration.bench import QUICK, Bench
 
-pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.xdist_group("acts"), pytest.mark.slow, pytest.mark.timeout(900)]
 
 BRIEF = "sure=own&processes=1&duration=100ms&longest=1m&interval=0%25&warmup=50ms"
 PATIENCE_MS = 120_000
