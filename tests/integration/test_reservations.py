@@ -18,6 +18,7 @@ from enginebench_controller.errors import AgentError, ReservedError
 from enginebench_controller.home import Home
 from enginebench_controller.records import ModelFile
 from enginebench_controller.runs import remote_run
+from enginebench_controller.targets.addresses import new_target
 from enginebench_controller.targets.choosing import to_measure
 from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.agreed.roles import Role
@@ -61,7 +62,8 @@ class Person:
         self.bench = Bench.of_engines(home, "fake")
         (home / "tls").symlink_to(own.folder / name)
         for number, agent in enumerate(agents):
-            self.bench.cli("targets", "add", f"t{number}" if number else "nuc", agent.address, "--tls")
+            target = new_target(f"t{number}" if number else "nuc", agent.address, tls=True)
+            Home(home).store.add_target(target)
 
     def reservations(self) -> dict[str, Any]:
         """What `targets check` tells, by target."""
