@@ -15,12 +15,17 @@ FORBIDDEN = {"numpy", "duckdb", "streamlit", "psutil", "pandas", "pyarrow", "onn
 IDLE_LIMIT_BYTES = 60_000_000
 
 
+def pip(python: Path) -> list[str]:
+    """Our own pip, at work in another environment: one that is installed there takes seconds."""
+    return [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+
+
 def _environment(folder: Path, *requirements: str) -> Path:
     """A fresh virtual environment with these requirements; returns its interpreter."""
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     python = folder / "bin" / "python"
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*command, "--constraint", ROOT / "constraints.txt", *requirements], check=True)
+    constraints = ("--constraint", ROOT / "constraints.txt")
+    subprocess.run([*pip(python), "install", "--quiet", *constraints, *requirements], check=True)
     return python
 
 
@@ -36,9 +41,7 @@ def base_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path,
 @pytest.mark.xdist_group("base")
 def test_the_base_pulls_in_nothing_heavy(base_agent: tuple[Path, AgentProcess]) -> None:
     python, _ = base_agent
-    listing = subprocess.run(
-        [python, "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True, check=True
-    )
+    listing = subprocess.run([*pip(python), "list", "--format=freeze"], capture_output=True, text=True, check=True)
     installed = {line.partition("==")[0].lower() for line in listing.stdout.splitlines()}
     assert "grpcio" in installed and not installed & FORBIDDEN
 
