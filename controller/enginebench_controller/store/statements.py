@@ -87,6 +87,10 @@ STREAM = "stream registered as '"
 """How DuckDB calls what is no table of its own, with the name after it, where reading from it fails."""
 
 
+TELLS_OF_OTHERS = "len(disturbances) > 0 OR other_cpu_time_ns IS NOT NULL OR steal_ns IS NOT NULL"
+"""Whether a block knows of others: where none does, that none was disturbed says nothing."""
+
+
 def among(column: str, values: Sequence[Any]) -> str:
     """The condition that a column has one of so many values, with a mark for each.
 

@@ -11,7 +11,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.records import EngineRef, Noise, Peak, PeakKind, Rate, Target, TargetSnapshot
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.rows import from_snapshot_row, from_target_row, to_snapshot_row, to_target_row
-from enginebench_controller.store.statements import Row, insert, insert_all, rows, to_json, upsert_all
+from enginebench_controller.store.statements import TELLS_OF_OTHERS, Row, insert, insert_all, rows, to_json, upsert_all
 
 _CALIBRATION = ("target", "engine", "environment", "engine_version", "device", "cores", "measured_at_unix_ns")
 """The columns that all peaks of one calibration have in common."""
@@ -19,7 +19,7 @@ _CALIBRATION = ("target", "engine", "environment", "engine_version", "device", "
 _RATE = ("median_per_s", "low_per_s", "high_per_s", "blocks", "disturbed_blocks", "disturbed")
 
 
-_NOISE = """
+_NOISE = f"""
     WITH recent AS (
         SELECT measurements.id, target, process_spread FROM measurements
         JOIN benchmarks ON benchmarks.id = benchmark_id
@@ -28,11 +28,11 @@ _NOISE = """
         SELECT measurement_id, sum(duration_ns) AS going_on_ns,
             coalesce(sum(duration_ns) FILTER (len(disturbances) > 0), 0) AS disturbed_ns
         FROM blocks WHERE measurement_id IN (SELECT id FROM recent) AND coalesce(paused_ns, 0) = 0
-        GROUP BY measurement_id
+        GROUP BY measurement_id HAVING bool_or({TELLS_OF_OTHERS})
     )
     SELECT target, count(*) AS measurements, sum(disturbed_ns) / nullif(sum(going_on_ns), 0) AS disturbed,
         median(process_spread) AS spread
-    FROM recent LEFT JOIN seen ON measurement_id = recent.id GROUP BY target"""
+    FROM recent LEFT JOIN seen ON measurement_id = recent.id GROUP BY target"""  # noqa: S608
 
 
 class TargetStore(StoreFile):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enginebench_controller.records import Configuration, EngineRef, Interval, IntervalMethod, Status
 from enginebench_controller.records.fields import CONFIGURATION
 from enginebench_controller.store.connection import StoreFile
-from enginebench_controller.store.statements import Row, rows
+from enginebench_controller.store.statements import TELLS_OF_OTHERS, Row, rows
 
 
 @dataclass(frozen=True)
@@ -69,19 +69,20 @@ _CHOSEN = """one.id, one.benchmark_id, one.model_name, one.model_digest, one.tar
 """What is read of a measurement `one`: four in five of its columns are about something else."""
 
 # What was around those that are chosen; of the blocks of all others nothing is added up.
-_POINTS = """
+_POINTS = f"""
     SELECT chosen.*, host->>'cpu_model' AS cpu_model, machine.* EXCLUDE (measurement_id)
     FROM chosen
     LEFT JOIN benchmark_snapshots AS seen ON seen.benchmark_id = chosen.benchmark_id AND seen.target = chosen.target
     LEFT JOIN (
         SELECT measurement_id, median(reference_product_ns) AS reference_product_ns,
             median(reference_stream_ns) AS reference_stream_ns,
-            coalesce(sum(duration_ns) FILTER (going_on AND len(disturbances) > 0), 0)
-                / nullif(sum(duration_ns) FILTER (going_on), 0) AS disturbed
+            CASE WHEN bool_or({TELLS_OF_OTHERS}) FILTER (going_on)
+                THEN coalesce(sum(duration_ns) FILTER (going_on AND len(disturbances) > 0), 0)
+                    / nullif(sum(duration_ns) FILTER (going_on), 0) END AS disturbed
         FROM (SELECT *, coalesce(paused_ns, 0) = 0 AS going_on FROM blocks)
         WHERE measurement_id IN (SELECT id FROM chosen) GROUP BY measurement_id
     ) AS machine ON machine.measurement_id = chosen.id
-    ORDER BY at_unix_ns DESC, chosen.id"""
+    ORDER BY at_unix_ns DESC, chosen.id"""  # noqa: S608
 
 # What an engine made of the request may differ from version to version, and is part of the answer.
 _TREND = f"""

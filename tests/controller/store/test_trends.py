@@ -6,6 +6,7 @@ import pytest
 
 import invented
 from enginebench_controller.records import Arrivals, Configuration, EngineRef, Hint, InputTensor, Load, Status
+from enginebench_controller.records.run import Evidence
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 
@@ -74,6 +75,16 @@ def test_a_point_is_disturbed_for_the_share_of_its_time_that_its_measurement_tel
 
     assert shares == [pytest.approx(summarize_evidence(blocks).disturbed_share), 0]
     assert shares[0] == pytest.approx(3 / 13, rel=0.05), "three of the thirteen blocks' times in which it went on"
+
+
+def test_where_no_block_tells_of_others_nobody_knows_what_was_disturbed(store):
+    """As on a kernel without /proc/stat."""
+    whole = measured("m1", 1)
+    unseen = [replace(one, evidence=Evidence(), disturbances=()) for one in whole.blocks]
+    store.add_measurement(replace(whole, blocks=tuple(unseen)))
+    assert summarize_evidence(unseen).disturbed_share is None
+    assert [point.disturbed for point in store.trend("m1")] == [None]
+    assert store.noise(0)[whole.target].disturbed is None
 
 
 @pytest.mark.slow
