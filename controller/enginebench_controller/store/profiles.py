@@ -23,8 +23,8 @@ from enginebench_controller.records.fields import BYSTANDERS, HOST, PHASES
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.models import keep_model
 from enginebench_controller.store.naming import meant, only, unknown
-from enginebench_controller.store.rows import from_subject_columns, to_subject_columns
-from enginebench_controller.store.statements import Row, insert, insert_all, rows, to_json
+from enginebench_controller.store.rows import from_subject_columns, to_json, to_subject_columns
+from enginebench_controller.store.statements import Row, insert, insert_all, rows
 
 Number = TypeVar("Number", int, float)
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
+from typing import Any
 
 from enginebench_controller.records import (
     Benchmark,
@@ -44,11 +45,17 @@ from enginebench_controller.records.fields import (
     MODEL_FILES,
     PERCENTILES,
     PHASES,
+    finite,
     from_float32_bytes,
     to_float32_bytes,
 )
 from enginebench_controller.records.figures import figures, from_values, values
-from enginebench_controller.store.statements import Row, to_json
+from enginebench_controller.store.statements import Row
+
+
+def to_json(data: Any) -> str:
+    """Render JSON-able data for a JSON column; what is not finite becomes null."""
+    return json.dumps(finite(data), allow_nan=False)
 
 
 def to_subject_columns(outcome: Measurement | Profile) -> Row:

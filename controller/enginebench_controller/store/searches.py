@@ -10,8 +10,8 @@ from enginebench_controller.records import Benchmark, Search
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.measurements import delete_measurements
 from enginebench_controller.store.naming import meant, only, unknown
-from enginebench_controller.store.rows import from_benchmark_row, from_search_row, to_search_row
-from enginebench_controller.store.statements import insert, rows, to_json
+from enginebench_controller.store.rows import from_benchmark_row, from_search_row, to_json, to_search_row
+from enginebench_controller.store.statements import insert, rows
 
 _STEPS = """
     SELECT * FROM benchmarks WHERE plan->>'$.search.id' = ? AND NOT imported

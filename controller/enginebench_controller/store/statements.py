@@ -1,4 +1,4 @@
-"""Rows as mappings of column to value: into tables, out of queries, as JSON columns and as a Parquet file.
+"""Rows as mappings of column to value: into tables, out of queries, and as a Parquet file.
 
 Table and column names are ours; every value travels as a parameter.
 """
@@ -10,14 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
-
-from enginebench_controller.records.fields import finite
-
-
-def to_json(data: Any) -> str:
-    """Render JSON-able data for a JSON column; what is not finite becomes null."""
-    return json.dumps(finite(data), allow_nan=False)
-
 
 Row = dict[str, Any]
 Part = TypeVar("Part")

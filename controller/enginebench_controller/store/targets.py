@@ -10,8 +10,14 @@ import duckdb
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import EngineRef, Noise, Peak, PeakKind, Rate, Target, TargetSnapshot
 from enginebench_controller.store.connection import StoreFile
-from enginebench_controller.store.rows import from_snapshot_row, from_target_row, to_snapshot_row, to_target_row
-from enginebench_controller.store.statements import TELLS_OF_OTHERS, Row, insert, insert_all, rows, to_json, upsert_all
+from enginebench_controller.store.rows import (
+    from_snapshot_row,
+    from_target_row,
+    to_json,
+    to_snapshot_row,
+    to_target_row,
+)
+from enginebench_controller.store.statements import TELLS_OF_OTHERS, Row, insert, insert_all, rows, upsert_all
 
 _CALIBRATION = ("target", "engine", "environment", "engine_version", "device", "cores", "measured_at_unix_ns")
 """The columns that all peaks of one calibration have in common."""
