@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enginebench_controller.graph.matching.algorithms import Components
 from enginebench_controller.graph.matching.dataflow import DataFlow, NodeNames
 from enginebench_controller.graph.matching.kinds import is_light, is_rearrangement, plain, unmatched_category
-from enginebench_controller.graph.matching.matched import ExecutedLayer, LayerCategory, is_executed
+from enginebench_controller.graph.matching.matched import LayerCategory, is_executed
+from enginebench_controller.records import Layer
 
 
 class ExecutedGraph:
@@ -20,7 +21,7 @@ class ExecutedGraph:
     A layer that only moves data (`movers`, by place) makes no new tensor: what it writes stands for what it read.
     """
 
-    def __init__(self, flow: DataFlow, layers: Sequence[ExecutedLayer], movers: Collection[int]) -> None:
+    def __init__(self, flow: DataFlow, layers: Sequence[Layer], movers: Collection[int]) -> None:
         self._own = flow.writer.keys() | set(flow.graph.inputs)
         self._layers = layers
         self._alias = _aliases(layers, movers, self._own)
@@ -49,7 +50,7 @@ class ExecutedGraph:
         return self._alias.get(name, name)
 
 
-def _aliases(layers: Sequence[ExecutedLayer], movers: Collection[int], own: Collection[str]) -> dict[str, str]:
+def _aliases(layers: Sequence[Layer], movers: Collection[int], own: Collection[str]) -> dict[str, str]:
     """Tensors of the engine's own that are one of the source graph's in another form, with that one's name."""
     alias: dict[str, str] = {}
     for position in sorted(movers):
@@ -77,7 +78,7 @@ class Claims:
     tensors: ExecutedGraph
 
 
-def claim_nodes(flow: DataFlow, layers: Sequence[ExecutedLayer]) -> Claims:
+def claim_nodes(flow: DataFlow, layers: Sequence[Layer]) -> Claims:
     """Read every layer's names; the layers are in the order of execution. Layers that only hold data claim nothing.
 
     A reorder or a conversion often bears the name of the layer it is made for: it claims no more than nodes that
@@ -110,7 +111,7 @@ def claim_nodes(flow: DataFlow, layers: Sequence[ExecutedLayer]) -> Claims:
     return Claims(_ordered(executed | moving), _ordered(idle | still), tensors)
 
 
-def _named(names: NodeNames, layer: ExecutedLayer) -> frozenset[int]:
+def _named(names: NodeNames, layer: Layer) -> frozenset[int]:
     nodes = (names.resolve(name) for name in layer.source_nodes)
     found = frozenset(node for node in nodes if node is not None)
     own = names.exact(layer.name)
@@ -122,7 +123,7 @@ def _ends(flow: DataFlow, tensors: ExecutedGraph, position: int) -> frozenset[in
     return frozenset(flow.writer[name] for name in tensors.written(position) if name in flow.writer)
 
 
-def _moves(flow: DataFlow, named: Iterable[int], layer: ExecutedLayer) -> frozenset[int]:
+def _moves(flow: DataFlow, named: Iterable[int], layer: Layer) -> frozenset[int]:
     """The nodes that a layer which moves data stands for; none for one that the engine added."""
     return _rearranging(flow, {*named, *(flow.writer[name] for name in layer.outputs if name in flow.writer)})
 
@@ -131,9 +132,7 @@ def _rearranging(flow: DataFlow, nodes: Iterable[int]) -> frozenset[int]:
     return frozenset(node for node in nodes if is_rearrangement(flow.op_type(node)) or flow.graph.nodes[node].bodies)
 
 
-def _by_state(
-    layers: Sequence[ExecutedLayer], claims: Nodes
-) -> tuple[dict[int, frozenset[int]], dict[int, frozenset[int]]]:
+def _by_state(layers: Sequence[Layer], claims: Nodes) -> tuple[dict[int, frozenset[int]], dict[int, frozenset[int]]]:
     executed = {position: nodes for position, nodes in claims.items() if is_executed(layers[position])}
     return executed, {position: nodes for position, nodes in claims.items() if position not in executed}
 
@@ -221,7 +220,7 @@ def _linked(links: Components[int], owners: Mapping[int, int]) -> list[list[int]
     return [group for group in links.groups() if kept & set(group)]
 
 
-def kin(flow: DataFlow, layers: Sequence[ExecutedLayer], claims: Claims) -> dict[int, frozenset[int]]:
+def kin(flow: DataFlow, layers: Sequence[Layer], claims: Claims) -> dict[int, frozenset[int]]:
     """Nameless layers with the node of the same kind, where there are as many of the one as of the other.
 
     They are paired in the order of execution and of the data. Nodes that engines usually fuse are left out, and a kind
@@ -238,7 +237,7 @@ def kin(flow: DataFlow, layers: Sequence[ExecutedLayer], claims: Claims) -> dict
     return found
 
 
-def _nameless(layers: Sequence[ExecutedLayer], claims: Claims) -> dict[str, list[int]]:
+def _nameless(layers: Sequence[Layer], claims: Claims) -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
     for position, layer in enumerate(layers):
         if is_executed(layer) and position not in claims.executed:
@@ -256,14 +255,14 @@ def _unclaimed(flow: DataFlow, claims: Claims) -> dict[str, list[int]]:
     return found
 
 
-def _fits(flow: DataFlow, layer: ExecutedLayer, node: int) -> bool:
+def _fits(flow: DataFlow, layer: Layer, node: int) -> bool:
     """Whether the first output holds as many numbers, as far as both are known: engines shape it their own way."""
     shapes = flow.graph.nodes[node].output_shapes
     shape = shapes[0] if shapes else None
     return shape is None or not layer.output_shapes or math.prod(shape) == math.prod(layer.output_shapes[0])
 
 
-def between(flow: DataFlow, layers: Sequence[ExecutedLayer], claims: Nodes) -> dict[int, frozenset[int]]:
+def between(flow: DataFlow, layers: Sequence[Layer], claims: Nodes) -> dict[int, frozenset[int]]:
     """Nameless layers that compute, each with the unclaimed nodes on the ways from the layers before to those behind.
 
     Layers that only move data are looked through. One beside another nameless layer has none: nobody can tell what
@@ -285,13 +284,11 @@ def between(flow: DataFlow, layers: Sequence[ExecutedLayer], claims: Nodes) -> d
     return found
 
 
-def _category(layer: ExecutedLayer) -> LayerCategory:
+def _category(layer: Layer) -> LayerCategory:
     return unmatched_category(layer.type)
 
 
-def _by_tensor(
-    layers: Sequence[ExecutedLayer], tensors: Callable[[ExecutedLayer], Iterable[str]]
-) -> Mapping[str, list[int]]:
+def _by_tensor(layers: Sequence[Layer], tensors: Callable[[Layer], Iterable[str]]) -> Mapping[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
     for position, layer in enumerate(layers):
         for name in filter(None, tensors(layer)):
@@ -300,11 +297,11 @@ def _by_tensor(
 
 
 def _neighbours(
-    layers: Sequence[ExecutedLayer],
+    layers: Sequence[Layer],
     claims: Nodes,
     tensors: Iterable[str],
     beside: Mapping[str, Sequence[int]],
-    beyond: Callable[[ExecutedLayer], Iterable[str]],
+    beyond: Callable[[Layer], Iterable[str]],
 ) -> set[int]:
     """The nodes of all layers on one side; none where one of them stands for none."""
     nodes: set[int] = set()

@@ -27,7 +27,6 @@ from enginebench_controller.graph.matching.kinds import (
     unmatched_category,
 )
 from enginebench_controller.graph.matching.matched import (
-    ExecutedLayer,
     LayerCategory,
     LayerGroup,
     Matching,
@@ -36,6 +35,7 @@ from enginebench_controller.graph.matching.matched import (
     total_ns,
 )
 from enginebench_controller.graph.source_graph import SourceGraph
+from enginebench_controller.records import Layer
 
 Owners = dict[int, int]
 
@@ -233,7 +233,7 @@ class _Placing:
         )
 
 
-def match_layers(graph: SourceGraph, layers: Sequence[ExecutedLayer]) -> Matching:
+def match_layers(graph: SourceGraph, layers: Sequence[Layer]) -> Matching:
     """Map layers of any engine to disjoint sets of source nodes, going by names, tensors and place.
 
     The order of `layers` does not matter, only that of execution which they state. Times are conserved exactly.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Protocol
 
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode, Tensor
 from enginebench_controller.records import Layer, LayerState, Profile, ProfileNode
@@ -36,57 +35,17 @@ class NodeState(StrEnum):
     UNMATCHED = "unmatched"
 
 
-class ExecutedLayer(Protocol):
-    """What matching reads of an executed layer; the records of profiles have it."""
-
-    @property
-    def name(self) -> str:
-        """The engine's name for it, unique in a profile."""
-
-    @property
-    def type(self) -> str:
-        """The engine's word for what it does."""
-
-    @property
-    def order(self) -> int:
-        """Its place in the order of execution."""
-
-    @property
-    def state(self) -> str:
-        """Executed, not executed or optimized away."""
-
-    @property
-    def time_ns(self) -> tuple[int, ...]:
-        """One entry a profiled inference; none unless it was executed, or where the engine told none."""
-
-    @property
-    def output_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Sizes of its outputs, in the engine's order of dimensions."""
-
-    @property
-    def source_nodes(self) -> tuple[str, ...]:
-        """Nodes, tensors or weights of the source graph that the engine names as its origin."""
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Tensors it reads, in the graph that the engine runs."""
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Tensors it writes, in the graph that the engine runs."""
-
-
-def is_executed(layer: ExecutedLayer) -> bool:
+def is_executed(layer: Layer) -> bool:
     """Whether it ran."""
     return layer.state == LayerState.EXECUTED
 
 
-def mean_layer_ns(layer: ExecutedLayer) -> int | None:
+def mean_layer_ns(layer: Layer) -> int | None:
     """The mean time over the profiled inferences, in whole nanoseconds; None for a layer without times."""
     return round(sum(layer.time_ns) / len(layer.time_ns)) if layer.time_ns else None
 
 
-def total_ns(layers: Sequence[ExecutedLayer]) -> int:
+def total_ns(layers: Sequence[Layer]) -> int:
     """The sum of the layers' mean times: whole numbers, so that parts of it add up exactly."""
     return sum(mean_layer_ns(layer) or 0 for layer in layers)
 
@@ -138,7 +97,7 @@ class MatchedProfile:
     """A profile's layers with the graph they were matched to."""
 
     graph: SourceGraph
-    layers: Sequence[ExecutedLayer]
+    layers: Sequence[Layer]
     matching: Matching
 
 
