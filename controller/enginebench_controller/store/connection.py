@@ -48,6 +48,9 @@ _log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_S = 30.0
 
+USUAL_MEMORY_BYTES = 1_500_000_000
+"""What the process of a query may occupy, unless its request says something else."""
+
 
 class StoreFile:
     """The DuckDB file at `path`, of which each subject is a subclass: its methods are its queries.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.store.connection import reading
+from enginebench_controller.store.connection import USUAL_MEMORY_BYTES, reading
 from enginebench_controller.store.statements import STREAM
 
 if TYPE_CHECKING:
@@ -57,9 +57,6 @@ class JsonValues:
         self.cut += 1
         return text[: self._most_characters - 1] + "…"
 
-
-USUAL_MEMORY_BYTES = 1_500_000_000
-"""What a process may occupy unless its request says something else."""
 
 _READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 _NAMES = {duckdb.StatementType.MULTI: "more than one statement, as PIVOT is without IN"}

@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.store.connection import StoreFile
-from enginebench_controller.store.sql_process import USUAL_MEMORY_BYTES
+from enginebench_controller.store.connection import USUAL_MEMORY_BYTES, StoreFile
 
 
 class Processes:
