@@ -12,7 +12,6 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from enginebench_controller.records import Interval, IntervalMethod, Layer, LayerState, Profile
 from enginebench_controller.stats.intervals import (
@@ -21,6 +20,7 @@ from enginebench_controller.stats.intervals import (
     independent_share,
     mean_and_half_width,
     ratio_and_half_width,
+    welch_p_value,
 )
 from enginebench_proto.agreed import student_t
 
@@ -210,7 +210,7 @@ def compare_means(a: Mean, b: Mean, comparisons: int = 1) -> MeanRatio:
     """
     difference = b.value - a.value
     error, degrees = _welch(a, b)
-    chance = 1 if not error and not difference else 0 if not error else 2 * stdtr(degrees, -abs(difference) / error)
+    chance = welch_p_value(difference, error, degrees)
     t = student_t.quantile(1 - (1 - LEVEL) / 2 / comparisons, degrees)
     low, high = _fieller(a, b, t)
     return MeanRatio(
@@ -218,7 +218,7 @@ def compare_means(a: Mean, b: Mean, comparisons: int = 1) -> MeanRatio:
         ratio=b.value / a.value if a.value else None,
         low=low,
         high=high,
-        p_value=min(1.0, float(chance) * comparisons),
+        p_value=min(1.0, chance * comparisons),
     )
 
 
