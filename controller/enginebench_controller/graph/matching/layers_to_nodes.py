@@ -31,7 +31,6 @@ from enginebench_controller.graph.matching.matched import (
     LayerGroup,
     Matching,
     NodeState,
-    mean_layer_ns,
     total_ns,
 )
 from enginebench_controller.graph.source_graph import SourceGraph
@@ -250,7 +249,7 @@ def match_layers(graph: SourceGraph, layers: Sequence[Layer]) -> Matching:
     place_nodes(flow, claims.tensors, ownership)
     groups = _groups(ownership, ranked)
     matched = {layer for group in groups for layer in group.layers}
-    matched_ns = sum(mean_layer_ns(layers[layer]) or 0 for layer in matched)
+    matched_ns = total_ns(layers[layer] for layer in matched)
     total = total_ns(layers)
     return Matching(
         groups=groups,

@@ -3,7 +3,7 @@
 The model's file is not needed: a profile brings the nodes of its graph with it, so that imported ones compare too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -45,7 +45,7 @@ def mean_layer_ns(layer: Layer) -> int | None:
     return round(sum(layer.time_ns) / len(layer.time_ns)) if layer.time_ns else None
 
 
-def total_ns(layers: Sequence[Layer]) -> int:
+def total_ns(layers: Iterable[Layer]) -> int:
     """The sum of the layers' mean times: whole numbers, so that parts of it add up exactly."""
     return sum(mean_layer_ns(layer) or 0 for layer in layers)
 
@@ -236,7 +236,7 @@ def _matching(profile: Profile) -> Matching:
         if node.group is not None and node.group in numbers:
             nodes[numbers[node.group]].append(node.index)
     total = total_ns(profile.layers)
-    matched_ns = total_ns([layer for layer in profile.layers if layer.group is not None])
+    matched_ns = total_ns(layer for layer in profile.layers if layer.group is not None)
     return Matching(
         groups=tuple(LayerGroup(tuple(own), tuple(held)) for own, held in zip(layers, nodes, strict=True)),
         categories=tuple(map(_category, profile.layers)),

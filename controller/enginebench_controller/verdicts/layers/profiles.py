@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.graph.matching.kinds import family
-from enginebench_controller.graph.matching.matched import Join, RowPart, matched_profile, mean_layer_ns, named_profile
+from enginebench_controller.graph.matching.matched import Join, RowPart, matched_profile, named_profile, total_ns
 from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.roofline import rooflines
 from enginebench_controller.records import Layer, Peak, Profile
@@ -102,7 +102,7 @@ def _timed(profile: Profile, types: Sequence[str]) -> dict[str, list[Layer]]:
 
 
 def _table(sides: Sequence[Mapping[str, Sequence[Layer]]]) -> tuple[TypeRow, ...]:
-    totals = [sum(map(_time, side.values())) for side in sides]
+    totals = [sum(map(total_ns, side.values())) for side in sides]
     names = dict.fromkeys(name for side in sides for name in side)
     rows = [
         TypeRow(name, *(_type_side(side.get(name, ()), total) for side, total in zip(sides, totals, strict=True)))
@@ -115,13 +115,9 @@ def _table(sides: Sequence[Mapping[str, Sequence[Layer]]]) -> tuple[TypeRow, ...
 def _type_side(layers: Sequence[Layer], total: int) -> TypeSide:
     if not layers:
         return TypeSide()
-    time = _time(layers)
+    time = total_ns(layers)
     precisions = Counter(plain_precision(layer.precision) for layer in layers)
     return TypeSide(time, time / total if total else None, len(layers), dict(precisions))
-
-
-def _time(layers: Iterable[Layer]) -> int:
-    return sum(mean_layer_ns(layer) or 0 for layer in layers)
 
 
 @dataclass(frozen=True)
