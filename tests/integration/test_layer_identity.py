@@ -64,8 +64,7 @@ def convolutions(profile: MatchedProfile) -> list[int]:
 def test_an_engines_layers_are_matched_in_small_groups(profiles: dict[str, MatchedProfile], engine: str) -> None:
     profile = profiles[engine]
     matching = profile.matching
-    assert matching.matched_share is not None
-    assert matching.matched_share > 0.9
+    assert matching.matched_ns > 0.9 * matching.total_ns
     assert matching.matched_ns + matching.unmatched_ns == matching.total_ns
     assert matching.largest_group_share < 0.15
     groups = {matching.group_of_node[node] for node in convolutions(profile)}

@@ -75,11 +75,17 @@ def test_layers_nodes_work_and_times_fit_together(library, model):
     assert len({one.group for one in found.layers}) == 3
     assert {one.category for one in found.layers} == {"matched"}
     assert (found.coverage.total_ns, found.coverage.matched_ns, found.coverage.unmatched_ns) == (45, 45, 0)
-    assert found.coverage.largest_group_share == 0.5
+    assert (found.coverage.share, found.coverage.largest_group_share) == (1.0, 0.5)
     # Two products of (2×4)·(4×3), a Relu and an Add of 2×3.
     assert (found.work.macs, found.work.flops) == (2 * 24, 2 * 48 + 6 + 6)
     assert (found.work.parameters, found.work.nonzero_parameters, found.work.coverage) == (24, 6, 1.0)
     assert found.unmatched_reason == ""
+
+
+def test_layers_without_times_have_no_share(library, model):
+    found = SourceAnalysis(library.file_paths).analysed(profile(layer(0, "fused", "first", "relu", time_ns=())), model)
+
+    assert found.coverage.share is None
 
 
 def test_a_fused_layer_moves_only_what_crosses_its_border(library, model):

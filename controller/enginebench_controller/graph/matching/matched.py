@@ -74,11 +74,6 @@ class Matching:
     unmatched_ns: int
     largest_group_share: float
 
-    @property
-    def matched_share(self) -> float | None:
-        """The matched part of the time; None where no time was measured."""
-        return self.matched_ns / self.total_ns if self.total_ns else None
-
     @cached_property
     def group_of_layer(self) -> tuple[int | None, ...]:
         """The group of each layer by position."""

@@ -282,7 +282,7 @@ def test_a_layer_that_did_not_run_keeps_what_no_other_has() -> None:
     branch = graph("conv: Conv(x, w_1) -> a\nflat: Reshape(a, w_s) -> b\nfc: Gemm(b, w_2) -> y")
     matched = profile(branch, layer("c", "Conv", "conv"), idle("flat", "Reshape", "flat"), layer("g", "Gemm", "fc"))
     assert named_groups(matched) == {"c": "conv", "flat": "flat", "g": "fc"}
-    assert matched.matching.matched_share == 1.0
+    assert matched.matching.unmatched_ns == 0
 
 
 def test_times_are_conserved_to_the_nanosecond() -> None:
@@ -294,10 +294,6 @@ def test_times_are_conserved_to_the_nanosecond() -> None:
         layer("?", "Unheard", time_ns=(3,)),
     )
     assert (found.matched_ns, found.unmatched_ns, found.total_ns) == (12, 11, 23)
-
-
-def test_without_times_there_is_no_share() -> None:
-    assert match(BLOCK).matched_share is None
 
 
 GELU = graph("""
