@@ -15,10 +15,16 @@ from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import SetupError
 from enginebench_agent.machine import tuning
 from enginebench_agent.machine.cgroup import cpu_quota_cores, memory_bytes
-from enginebench_agent.machine.clusters import clusters
-from enginebench_agent.machine.cores import CPU_FOLDER, physical_cores, siblings
+from enginebench_agent.machine.cores import (
+    CPU_FOLDER,
+    capacity,
+    cores_by_kind,
+    max_frequency_hz,
+    physical_cores,
+    siblings,
+)
 from enginebench_proto.agreed import processor
-from enginebench_proto.v1.host_pb2 import Cache, HostFacts, WireRevision
+from enginebench_proto.v1.host_pb2 import Cache, CoreCluster, HostFacts, WireRevision
 
 # In the order of the kernel's own documentation: x86 first, then 32-bit and 64-bit Arm.
 INFERENCE_ISA = (
@@ -58,7 +64,7 @@ def read_host_facts(
         tuned=[] if folder is None else _tuned(folder, root),
         emulation=processor.emulation(root, machine),
         virtualization=processor.virtualization(root),
-        clusters=clusters(usable, root),
+        clusters=_clusters(root, usable),
         caches=[] if processor.emulation(root, machine) else _caches(root, usable),
     )
 
@@ -70,6 +76,27 @@ def _physical_cores(root: Path, cpus: list[int]) -> int | None:
     """
     known = processor.arm_cores(root) or all(siblings(root, cpu) is not None for cpu in cpus)
     return len(physical_cores(cpus, root)) or None if known else None
+
+
+def _clusters(root: Path, cpus: list[int]) -> list[CoreCluster]:
+    """The kinds of cores of a machine whose cores are not alike, the fastest first; none where all are.
+
+    Big and little ones, Intel's P and E, AMD's dense ones; of those that these logical processors belong to.
+    """
+    return [_cluster(root, name, cores) for name, cores in cores_by_kind(cpus, root).items()]
+
+
+def _cluster(root: Path, name: str, cores: list[int]) -> CoreCluster:
+    known = processor.arm_cores(root)
+    models = {known.get(cpu) for cpu in cores}
+    frequencies = [hertz for cpu in cores if (hertz := max_frequency_hz(root, cpu))]
+    return CoreCluster(
+        name=name,
+        physical_cores=len(cores),
+        model=models.pop() if len(models) == 1 else None,
+        capacity=capacity(root, cores[0]),
+        max_frequency_hz=max(frequencies, default=None),
+    )
 
 
 def _caches(root: Path, cpus: list[int]) -> list[Cache]:
