@@ -26,6 +26,8 @@ from enginebench_controller.records.measurement import (
     OutputCheck,
     OutputNoise,
     Percentile,
+    Search,
+    SearchKind,
 )
 from enginebench_controller.records.model import Derivation, DerivationKind, ModelFile, ModelVersion
 from enginebench_controller.records.profile import (
@@ -58,7 +60,6 @@ from enginebench_controller.records.run import (
     StopReason,
     WarmUp,
 )
-from enginebench_controller.records.search import Search, SearchKind
 from enginebench_controller.records.target import (
     LOCAL_TARGET,
     NOISE_AGE_NS,

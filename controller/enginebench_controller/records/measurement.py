@@ -1,4 +1,4 @@
-"""Benchmarks and measurements: the outcome of one configuration, its statistics, and what it is judged by."""
+"""Benchmarks, searches and measurements: the outcome of one configuration, its statistics, and what it is judged by."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,6 +29,31 @@ class Benchmark:
         """The texts that the plan lists under a key; none where it has something else, as what is imported may."""
         found = self.plan.get(key)
         return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list | tuple) else ()
+
+
+class SearchKind(StrEnum):
+    """What is searched for."""
+
+    RECOMMEND = "recommend"
+    BISECT = "bisect"
+
+
+@dataclass(frozen=True)
+class Search:
+    """A chain of benchmarks: what was asked for, as a document, and the answer, once there is one.
+
+    The steps are benchmarks whose plans name the search. `skipped` are the candidates that came to no benchmark, as
+    one that cannot be installed, each with the reason.
+    """
+
+    id: str
+    kind: SearchKind
+    name: str
+    created_at_unix_ns: int
+    order: Mapping[str, Any]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    answer: Mapping[str, Any] | None = None
+    ended_at_unix_ns: int | None = None
 
 
 class IntervalMethod(StrEnum):
