@@ -166,3 +166,17 @@ class WeightCount:
     def sparsity(self) -> float | None:
         """The share of zeros; None of a model without parameters."""
         return 1 - self.nonzero / self.parameters if self.parameters else None
+
+
+@dataclass(frozen=True)
+class PrunableWeight:
+    """A weight of a product, by the name of the tensor that nodes read, and what its elements are like.
+
+    Below `magnitudes[k]` lie k % of its `size` absolute values, k from 0 to 99. `grouped`: a grouped convolution reads
+    it.
+    """
+
+    name: str
+    size: int
+    magnitudes: tuple[float, ...]
+    grouped: bool

@@ -13,7 +13,7 @@ from enginebench_controller.records import OPTIMIZATION_LEVEL, ModelVersion, Pro
 from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
 from enginebench_controller.runs.remote_run import Announce
 from enginebench_controller.verdicts.pruning.estimate import Series, interpolated, series_of
-from enginebench_controller.verdicts.pruning.policy import Policy, PrunableWeight, share_out
+from enginebench_controller.verdicts.pruning.policy import Policy, share_out
 
 SPARSITIES = (0.0, 0.4, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99)
 """The steps of Sparsify's sensitivity analysis."""
@@ -92,10 +92,7 @@ def _made(make: Callable[[], ModelVersion], remark: Remark) -> ModelVersion | No
 
 
 def _by_policy(home: Home, version: ModelVersion, series: Series, policy: Policy) -> ModelVersion:
-    weights = [
-        PrunableWeight(one.name, one.size, one.magnitudes, one.grouped)
-        for one in prunable_weights(home.library, version)
-    ]
+    weights = prunable_weights(home.library, version)
     return prune_by_weight(home.library, version, share_out(weights, policy, _Gains(series)))
 
 

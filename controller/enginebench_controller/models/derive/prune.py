@@ -14,23 +14,11 @@ from enginebench_controller.errors import ModelError
 from enginebench_controller.models.bounded import deriving
 from enginebench_controller.models.library import ModelLibrary, add_child, load_whole
 from enginebench_controller.records import Derivation, DerivationKind, ModelVersion
+from enginebench_controller.records.model import PrunableWeight
 
 _WEIGHT_INPUTS = {"Conv": (1,), "Gemm": (0, 1), "MatMul": (0, 1)}
 _PASSED_THROUGH = {"DequantizeLinear", "Identity", "Transpose", "Cast"}
 _PERCENT = np.arange(100) / 100
-
-
-@dataclass(frozen=True)
-class Magnitudes:
-    """A weight of a product, by the name of the tensor that nodes read, and what its elements are like.
-
-    Below `magnitudes[k]` lie k % of its `size` absolute values. `grouped`: a grouped convolution reads it.
-    """
-
-    name: str
-    size: int
-    magnitudes: tuple[float, ...]
-    grouped: bool
 
 
 @dataclass(frozen=True)
@@ -58,16 +46,16 @@ def prune_weights(model: onnx.ModelProto, sparsity: float | Mapping[str, float])
     return len(pruned)
 
 
-def weight_magnitudes(model: onnx.ModelProto) -> tuple[Magnitudes, ...]:
+def weight_magnitudes(model: onnx.ModelProto) -> tuple[PrunableWeight, ...]:
     """The weights that pruning reaches, in the order of the graph."""
     return tuple(_magnitudes(weight) for weight in _distinct(model.graph).values())
 
 
-def _magnitudes(weight: _Weight) -> Magnitudes:
+def _magnitudes(weight: _Weight) -> PrunableWeight:
     values = _absolute(numpy_helper.to_array(weight.tensor))
     levels = np.quantile(values, _PERCENT, method="lower") if values.size else np.zeros_like(_PERCENT)
     groups = next((one.i for one in weight.node.attribute if one.name == "group"), 1)
-    return Magnitudes(weight.name, int(values.size), tuple(map(float, levels)), groups > 1)
+    return PrunableWeight(weight.name, int(values.size), tuple(map(float, levels)), groups > 1)
 
 
 def _absolute(values: NDArray[np.generic]) -> NDArray[np.float32]:
@@ -146,6 +134,6 @@ def prune_by_weight(library: ModelLibrary, version: ModelVersion, sparsities: Ma
 
 
 @deriving
-def prunable_weights(library: ModelLibrary, version: ModelVersion) -> tuple[Magnitudes, ...]:
+def prunable_weights(library: ModelLibrary, version: ModelVersion) -> tuple[PrunableWeight, ...]:
     """The weights that pruning reaches, with the magnitudes of their elements. Raises `ModelError`."""
     return weight_magnitudes(load_whole(library, version, "pruned"))

@@ -10,6 +10,8 @@ kept while zeros are shared out, not cut off afterwards; and what a layer gives 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from enginebench_controller.records.model import PrunableWeight
+
 Gain = Callable[[str, float], float | None]
 """How many times as fast a layer (by its weight's name) is at a sparsity; None where unknown."""
 _LEAST_GAIN = 0.6
@@ -27,18 +29,6 @@ class Policy:
     goal: float = 0.85
     cap: float = 0.95
     least: float = 0.4
-
-
-@dataclass(frozen=True)
-class PrunableWeight:
-    """A weight of a product: its tensor's name, its number of elements, and the magnitudes below which 0, 1, … 99 % of
-    them lie. `grouped`: it belongs to a grouped convolution.
-    """
-
-    name: str
-    size: int
-    magnitudes: tuple[float, ...]
-    grouped: bool = False
 
 
 def share_out(weights: Sequence[PrunableWeight], policy: Policy, gain: Gain) -> Mapping[str, float]:

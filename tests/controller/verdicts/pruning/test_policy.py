@@ -2,7 +2,8 @@
 
 import pytest
 
-from enginebench_controller.verdicts.pruning.policy import Policy, PrunableWeight, share_out
+from enginebench_controller.records.model import PrunableWeight
+from enginebench_controller.verdicts.pruning.policy import Policy, share_out
 
 
 def weight(name, size=1000, scale=1.0, *, grouped=False):
