@@ -206,18 +206,10 @@ async def _execute(
 ) -> None:
     pending = claim.pending
     try:
-        await execution.execute(bench, undertakings, pending.id, keeper(home), pending.interleave, enough, elsewhere)
-        await remind(bench)
-    except BaseExceptionGroup as group:
-        # Not `except*`: before Python 3.11.4 that wraps what is raised within it once more.
-        errors, others = group.split(EnginebenchError)
-        if errors is None or others is not None:
-            raise
-        raise _first(errors) from None
+        with execution.first_error_alone():
+            keep = keeper(home)
+            await execution.execute(bench, undertakings, pending.id, keep, pending.interleave, enough, elsewhere)
+            await remind(bench)
     finally:
         if all(one.settled for one in undertakings) and not any(bench.remembered.values()):
             claim.drop()
-
-
-def _first(error: BaseException) -> BaseException:
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error

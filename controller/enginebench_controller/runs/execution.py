@@ -14,7 +14,13 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from enginebench_controller import wire
-from enginebench_controller.errors import AgentError, RunUnknownError, UnreachableError, UnreadableFileError
+from enginebench_controller.errors import (
+    AgentError,
+    EnginebenchError,
+    RunUnknownError,
+    UnreachableError,
+    UnreadableFileError,
+)
 from enginebench_controller.plan.expand import Case, Interleave
 from enginebench_controller.records import OUT_OF_TIME, Block, Failure, FailureKind, Measurement, Process
 from enginebench_controller.runs import outcome, remote_run
@@ -400,3 +406,20 @@ async def uninterrupted(work: Awaitable[T]) -> T:
                 await asyncio.wait([task])  # awaited itself, it would be cancelled with us
         task.result()
         raise
+
+
+@contextlib.contextmanager
+def first_error_alone() -> Iterator[None]:
+    """Raise the first error of ours alone where a group of tasks ended with nothing else."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        # Not `except*`: before Python 3.11.4 that wraps what is raised within it once more.
+        errors, others = group.split(EnginebenchError)
+        if errors is None or others is not None:
+            raise
+        raise _first(errors) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error

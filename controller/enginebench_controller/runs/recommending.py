@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
@@ -16,7 +15,7 @@ from enginebench_controller.plan.points import identity, rate_plan, samples_of_l
 from enginebench_controller.plan.recommend import RecommendOrder, common_plan, make_order
 from enginebench_controller.records import Search, SearchKind
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
-from enginebench_controller.runs.execution import SoFar
+from enginebench_controller.runs.execution import SoFar, first_error_alone
 from enginebench_controller.runs.remote_run import Reporter
 from enginebench_controller.runs.resuming import ResumeOrder, take_up_step
 from enginebench_controller.runs.search_ground import SearchGround, about, models_taking_part, search_ground
@@ -154,19 +153,10 @@ async def _searched(order: RecommendOrder, targets: Sequence["_OneTarget"]) -> A
 
 async def _together(coroutines: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
     """What comes of each. The first error of ours ends the others, and is raised alone."""
-    try:
+    with first_error_alone():
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in coroutines]
-    except BaseExceptionGroup as failed:
-        errors, others = failed.split(EnginebenchError)
-        if errors is None or others is not None:
-            raise
-        raise _first(errors) from None
     return [one.result() for one in tasks]
-
-
-def _first(error: BaseException) -> BaseException:
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _all_told(
