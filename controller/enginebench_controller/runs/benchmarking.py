@@ -24,7 +24,7 @@ from enginebench_controller.runs.execution import Elsewhere, Enough
 from enginebench_controller.runs.keeping import keeper
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn, remind
 from enginebench_controller.runs.undertaking import Pending, PlanClaim, Undertaking, written
-from enginebench_controller.targets.session import TargetSession, once_listed, open_session
+from enginebench_controller.targets.session import TargetSession, means_own_agent, once_listed, open_session
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _last_words_of_this_machine(home: Home, plan: Plan) -> tuple[TargetSnapshot,
 
     To ask it anew would start one, which has to wait for whoever uses the machine.
     """
-    if set(plan.targets) - {LOCAL_TARGET} or any(one.name == LOCAL_TARGET for one in home.store.targets()):
+    if not means_own_agent(home, plan.targets):
         return None
     ours = distribution_version("enginebench")
     found = tuple(one for one in home.store.snapshots() if one.target == LOCAL_TARGET)

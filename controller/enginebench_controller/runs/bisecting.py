@@ -26,7 +26,7 @@ from enginebench_controller.runs.gate import (
 from enginebench_controller.runs.releases import companions, wheel_of
 from enginebench_controller.runs.resuming import ResumeOrder, take_up_step
 from enginebench_controller.runs.searching import held, new_search
-from enginebench_controller.targets.session import TargetSession, completed, open_session
+from enginebench_controller.targets.session import TargetSession, completed, means_own_agent, open_session
 from enginebench_controller.verdicts.bisect.answer import (
     Asked,
     BisectGate,
@@ -52,8 +52,7 @@ class BisectWatcher(GateWatcher, Protocol):
 def check_target(home: Home, order: BisectOrder) -> None:
     """Raise `InputError` where environments are needed, and would be needed on another machine."""
     targets = order.fields.get("targets") or ()
-    is_elsewhere = set(targets) - {LOCAL_TARGET} or any(one.name == LOCAL_TARGET for one in home.store.targets())
-    if order.kind is BisectKind.VERSIONS and is_elsewhere:
+    if order.kind is BisectKind.VERSIONS and not means_own_agent(home, targets):
         raise InputError(
             f"versions are bisected by an agent of this command, which can make environments for them, not on target "
             f"{', '.join(targets) or LOCAL_TARGET!r}: run enginebench there, or leave --target out"

@@ -14,6 +14,7 @@ from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.gate import NeededEnvironment
 from enginebench_controller.records import LOCAL_TARGET
+from enginebench_controller.targets.session import means_own_agent
 
 _PIP_SAID = re.compile(r"ERROR: (.+)")
 _VERSIONS = re.compile(r"from versions: ([^)]+)\)")
@@ -33,7 +34,7 @@ async def install(
 
     On another target nothing is made: its owner is told how. pip is given the `variables`.
     """
-    if set(targets) - {LOCAL_TARGET} or any(one.name == LOCAL_TARGET for one in home.store.targets()):
+    if not means_own_agent(home, targets):
         where = targets[0] if targets else LOCAL_TARGET
         raise InputError(
             f"target {where!r} has no environment for {wanted.what}, and gates make them on this machine only; there, "

@@ -131,6 +131,11 @@ async def open_client(home: Home, name: str, *, trusted_models: Sequence[str] = 
         yield client
 
 
+def means_own_agent(home: Home, names: Iterable[str] = ()) -> bool:
+    """Whether `open_session` would start an agent of its own for these names, and connect to nothing else."""
+    return set(names) <= {LOCAL_TARGET} and all(one.name != LOCAL_TARGET for one in home.store.targets())
+
+
 def check_targets(home: Home, names: Iterable[str]) -> None:
     """Raise `InputError` for the first that is no target of the store, nor this machine, nor an address."""
     known = [target.name for target in home.store.targets()]

@@ -46,7 +46,7 @@ from enginebench_controller.runs.plugin.contract import tested_contract
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
 from enginebench_controller.runs.remote_run import Unreported
 from enginebench_controller.targets.local_agent import only_command
-from enginebench_controller.targets.session import TargetSession, open_session
+from enginebench_controller.targets.session import TargetSession, means_own_agent, open_session
 from enginebench_controller.verdicts.doubts import beyond_the_ceiling, computed_ahead, slower_when_fresh, too_many_cores
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_proto.agreed.durable import make_private_folder
@@ -150,7 +150,7 @@ def check_plugin(
     """
     models = [_found_again(home, model) for model in models]
     is_local = target is None or (target == LOCAL_TARGET and Path(project).expanduser().exists())
-    if is_local and any(one.name == LOCAL_TARGET for one in home.store.targets()):
+    if is_local and not means_own_agent(home):
         raise InputError(
             f"the target {LOCAL_TARGET} has an agent of its own, and a plugin is installed by one of this command: "
             "name an engine that it lists as NAME@default, with --target and its address"
@@ -210,7 +210,7 @@ async def _listed(home: Home, name: str, target: str, tell: Tell, models: Sequen
     """Check an engine that a target lists, NAME or NAME@ENVIRONMENT."""
     async with contextlib.AsyncExitStack() as stack:
         passing = await stack.enter_async_context(_passing_home(home))
-        if target == LOCAL_TARGET and not any(one.name == LOCAL_TARGET for one in home.store.targets()):
+        if means_own_agent(home, [target]):
             make_private_folder(home.path / "agent")
             (passing.path / "agent").symlink_to(home.path / "agent")  # its engines; the home is this command's already
             session = await stack.enter_async_context(open_session(passing, ()))
