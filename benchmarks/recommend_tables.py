@@ -194,7 +194,7 @@ def by_place(points: Sequence[Point], measured: Iterable[Measurement]) -> Mappin
 async def open_bench(stack: AsyncExitStack, home: Home, order: RecommendOrder) -> Bench:
     """Open a bench for an order, as long as the stack is."""
     plan = common_plan(order)
-    binder = Binder(home, plan, {})
+    binder = Binder(home.library, home.inputs, plan, {})
     binder.resolve(list(order.models))
     session = await stack.enter_async_context(open_session(home, plan.targets))
     return Bench(home, session, binder, order, space(order, session.snapshots[0], binder, order.models))

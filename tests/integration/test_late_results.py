@@ -165,7 +165,7 @@ async def test_whoever_died_between_two_of_a_group_is_taken_up_with_both(
     measuring = {"processes": 5, "duration": "100ms", "warmup": "20ms", "max_duration": "1m", "interval": "0%"}
     measuring |= {"retry_noisy": False, "wait_quiet": "0s"}
     plan = make_plan(chosen | measuring | {"options": {"fake.wait": "sleep"}, "batch": [1, 2]}, "test")
-    binder = Binder(home, plan)
+    binder = Binder(home.library, home.inputs, plan)
     binder.resolve(plan.models)
 
     async def dies(*_: object) -> None:

@@ -5,14 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from enginebench_controller.errors import InputError, ModelError, UnknownFormatError, UnknownModelError
-from enginebench_controller.home import Home
 from enginebench_controller.models.derive.quantize import int8_version
 from enginebench_controller.models.derive.rebatch import rebatch
 from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.binding import bind
 from enginebench_controller.models.inputs.input_set import prepare
 from enginebench_controller.models.inputs.shapes import parse_shapes
-from enginebench_controller.models.library import INT8_PREFIX
+from enginebench_controller.models.library import INT8_PREFIX, ModelLibrary
 from enginebench_controller.plan.configurations import BoundModel, input_set, length_assumptions, meant_for, with_values
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import InputSet, ModelVersion
@@ -23,12 +22,14 @@ class Binder:
 
     "int8:NAME" is the INT8 version of NAME: the newest there is, or one made when it is first used.
     `digests` maps a name to the exact version that an earlier benchmark used under it. Where the plan names a folder of
-    inputs, they are prepared for each batch.
+    inputs, they are prepared for each batch and kept in `inputs`.
     """
 
-    def __init__(self, home: Home, plan: Plan, digests: Mapping[str, str] | None = None) -> None:
-        self._library = home.library
-        self._inputs = home.inputs
+    def __init__(
+        self, library: ModelLibrary, inputs: Path, plan: Plan, digests: Mapping[str, str] | None = None
+    ) -> None:
+        self._library = library
+        self._inputs = inputs
         self._plan = plan
         self._shapes = parse_shapes(plan.shapes, plan.batch_axis)
         self._digests = dict(digests or {})

@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any
 
 from enginebench_controller.errors import EnginebenchError, InputError, ModelError, PlanError
-from enginebench_controller.home import Home
 from enginebench_controller.models.derive.convert import convert_to_ir, refuse_untrusted
 from enginebench_controller.models.inputs.shapes import GivenShape, parse_shapes
 from enginebench_controller.models.library import ModelLibrary
@@ -165,13 +164,15 @@ def base_plan(wish: LadderOrder, source: ModelVersion) -> Plan:
     return plan
 
 
-def plan_ladder(home: Home, snapshot: TargetSnapshot, binder: Binder, source: ModelVersion, wish: LadderOrder) -> Plan:
+def plan_ladder(
+    library: ModelLibrary, snapshot: TargetSnapshot, binder: Binder, source: ModelVersion, wish: LadderOrder
+) -> Plan:
     """The plan of a ladder on one target; converts the model where a rung needs it.
 
     Raises `InputError` with all reasons where not one rung can be run.
     """
     plan = base_plan(wish, source)
-    networks = Networks(home.library, source, binder, parse_shapes(plan.shapes, plan.batch_axis), trusted=wish.trusted)
+    networks = Networks(library, source, binder, parse_shapes(plan.shapes, plan.batch_axis), trusted=wish.trusted)
     planner = _Planner(plan, snapshot, binder, networks, wish)
     rungs = tuple(planner.rung(step) for step in steps(wish.kind, wish.batches, wish.skipped))
     reasons = [f"{rung.title}: {rung.unavailable}" for rung in rungs if rung.unavailable]

@@ -58,7 +58,7 @@ async def run_benchmark(home: Home, order: BenchmarkOrder, announce: Announce) -
     Raises `PlanError` or `ModelError` before anything runs, `UnreachableError` when a target or a scheduler does not
     answer at the start. Targets lost on the way are typed failures of their own measurements.
     """
-    binder = Binder(home, order.plan, order.digests)
+    binder = Binder(home.library, home.inputs, order.plan, order.digests)
     engines = names_of(order.plan)
     await once_listed(home, order.plan.targets, engines, binder.resolve, _models(order.plan))
     trusted = tuple(binder.digests.values()) if order.trusted else ()
@@ -104,7 +104,7 @@ async def run_in_session(
 
 async def plan_only(home: Home, order: BenchmarkOrder) -> Expansion:
     """What a plan would run, without running or storing it. Raises as `run_benchmark` does before it runs."""
-    binder = Binder(home, order.plan, order.digests)
+    binder = Binder(home.library, home.inputs, order.plan, order.digests)
     await once_listed(home, order.plan.targets, names_of(order.plan), binder.resolve, _models(order.plan))
     async with contextlib.AsyncExitStack() as stack:
         if order.plan.executor is not None:

@@ -98,7 +98,7 @@ async def clear_away(home: Home, search: Search) -> None:
 
 def _digests(home: Home, order: BisectOrder) -> dict[str, str]:
     """The exact version that each name of a model means now, and is to mean to the end."""
-    binder = Binder(home, Plan(models=order.models))
+    binder = Binder(home.library, home.inputs, Plan(models=order.models))
     binder.resolve(order.models)
     return binder.digests
 

@@ -97,7 +97,7 @@ async def carry_out(home: Home, order: GateOrder, watcher: GateWatcher, send_on:
     """
     sides = parse_sides(order.model, order.base, order.head, order.engine)
     plan = common_plan(order, sides)
-    binder = Binder(home, plan)
+    binder = Binder(home.library, home.inputs, plan)
     named = [side.engine for side in sides if side.engine is not None and side.plugin is None]
     engines = named if len(named) == len(sides) else ()
     await once_listed(home, plan.targets, engines, binder.resolve, list(dict.fromkeys(plan.models)))
@@ -136,7 +136,7 @@ async def in_session(
     assert plan.gate is not None  # noqa: S101  # a gate's
     terms = plan.gate.model_copy(update={"promised": dict(promised.differences)})
     plan = plan.model_copy(update={"search": promised.step, "gate": terms})
-    binder = Binder(home, plan, promised.digests)
+    binder = Binder(home.library, home.inputs, plan, promised.digests)
     await in_thread(binder.resolve, list(dict.fromkeys(plan.models)))
     plan = await in_thread(with_rungs, plan, sides, session.snapshots[0], binder)
     if promised.explaining is not None:
@@ -147,7 +147,7 @@ async def in_session(
 
 async def again(home: Home, order: BenchmarkOrder, watcher: GateWatcher) -> GateResult:
     """Carry out the plan of a gate once more, linked to the one that it repeats; what it promised is promised anew."""
-    binder = Binder(home, order.plan, order.digests)
+    binder = Binder(home.library, home.inputs, order.plan, order.digests)
     models = [name for grid in order.plan.grids() for name in grid.models]
     await in_thread(binder.resolve, list(dict.fromkeys(models)))
     trusted = tuple(binder.digests.values()) if order.trusted else ()

@@ -170,7 +170,7 @@ class Judging:
         key = (measurement.model_digest, measurement.input_set_sha256)
         if key not in self._noise:
             try:
-                self._noise[key] = rounding_noise(_order(path, asked, self._home.path / "inputs"))
+                self._noise[key] = rounding_noise(_order(path, asked, self._home.inputs))
             except ModelError as error:
                 self._noise[key] = str(error)
         return self._noise[key]

@@ -53,7 +53,7 @@ async def run_profiles(home: Home, order: ProfileOrder, announce: Announce) -> l
     or `ModelError` before anything runs, `UnreachableError` when a target does not answer at the start.
     """
     plan = order.plan
-    binder = Binder(home, plan)
+    binder = Binder(home.library, home.inputs, plan)
     engines = names_of(plan)
     await once_listed(home, plan.targets, engines, binder.resolve, list(plan.models))
     trusted = tuple(binder.digests.values()) if order.trusted else ()

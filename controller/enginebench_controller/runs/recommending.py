@@ -115,7 +115,7 @@ async def _carry_out(
     home: Home, search: Search, order: RecommendOrder, watcher: RecommendWatcher, *, is_new: bool
 ) -> Answer:
     orders = order.of_each_target()
-    binder = Binder(home, common_plan(orders[0]), digests_of(home.store.steps_of(search.id)))
+    binder = Binder(home.library, home.inputs, common_plan(orders[0]), digests_of(home.store.steps_of(search.id)))
     await in_thread(binder.resolve, list(dict.fromkeys(order.models)))
     models = await in_thread(models_taking_part, home, order, binder)
     trusted = tuple(binder.digests.values()) if order.trusted else ()
@@ -247,7 +247,7 @@ def so_far(home: Home, search: Search) -> Answer | None:
     """What the stored steps of a search without an answer tell, unconfirmed; None without any, or any of a target."""
     order = make_order(search.order)
     steps = home.store.steps_of(search.id)
-    binder = Binder(home, common_plan(order.of_each_target()[0]), digests_of(steps))
+    binder = Binder(home.library, home.inputs, common_plan(order.of_each_target()[0]), digests_of(steps))
     binder.resolve(list(dict.fromkeys(order.models)))
     models = models_taking_part(home, order, binder)
     targets = []

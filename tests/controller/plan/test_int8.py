@@ -28,7 +28,7 @@ def net(home, tmp_path):
 
 
 def bound(home, plan, digests=None):
-    binder = Binder(home, plan, digests)
+    binder = Binder(home.library, home.inputs, plan, digests)
     binder.resolve(plan.models)
     return binder
 
@@ -58,7 +58,7 @@ def test_a_rerun_has_the_very_version_of_before(home, net):
 
 def test_shapes_are_for_the_models_that_have_such_inputs(home, net):
     plan = make_plan({"models": ["int8:net"], "shapes": {"x": "1x3x4x4", "of_another": "1x1"}}, "this test")
-    binder = Binder(home, plan)
+    binder = Binder(home.library, home.inputs, plan)
     binder.resolve(plan.models)
     assert binder.versions[0].parent_digest == net.digest
 

@@ -86,7 +86,8 @@ def planned(home: Home, tmp_path: Path) -> Iterator[Any]:
     ) -> Plan:
         source = home.library.resolve(str(path or tiny_model(tmp_path / "tiny.onnx")))
         asked = LadderOrder(kind, images=1024, **wish)
-        return plan_ladder(home, snapshot, Binder(home, base_plan(asked, source)), source, asked)
+        binder = Binder(home.library, home.inputs, base_plan(asked, source))
+        return plan_ladder(home.library, snapshot, binder, source, asked)
 
     yield plan
 
@@ -106,7 +107,7 @@ def test_a_target_with_everything_has_every_rung_of_the_notebooks(planned: Any, 
     for kind, names in ((LadderKind.THROUGHPUT, THROUGHPUT), (LadderKind.LATENCY, LATENCY)):
         plan = planned(WHOLE, kind, cores=2)
         assert ([rung.name for rung in plan.rungs], missing(plan)) == (names, {})
-        assert len(expand(plan, [WHOLE], Binder(home, plan)).cases) == len(names)
+        assert len(expand(plan, [WHOLE], Binder(home.library, home.inputs, plan)).cases) == len(names)
 
 
 def test_a_rung_differs_only_in_its_trick(planned: Any, home: Home) -> None:
@@ -218,7 +219,7 @@ def test_the_plan_can_be_printed_read_and_run_again(planned: Any, tmp_path: Path
 def test_a_rung_that_became_impossible_is_refused_by_its_reason(planned: Any, home: Home) -> None:
     plan = planned(WHOLE)
     with pytest.raises(PlanError, match=r"no device 'GPU\.0'"):
-        expand(plan, [WITHOUT_GPU], Binder(home, plan))
+        expand(plan, [WITHOUT_GPU], Binder(home.library, home.inputs, plan))
 
 
 def ladder(planned: Any, kind: LadderKind = LadderKind.THROUGHPUT, **fps: float | None) -> Ladder:

@@ -84,11 +84,11 @@ async def climb(home: Home, source: ModelVersion, wish: LadderOrder, announce: A
     answer at the start. A rung that fails does so alone.
     """
     base = base_plan(wish, source)
-    binder = Binder(home, base)
+    binder = Binder(home.library, home.inputs, base)
     trusted = [source.digest] if wish.trusted else []
     async with open_session(home, base.targets, trusted_models=trusted) as session:
         (snapshot,) = session.snapshots
-        plan = await in_thread(plan_ladder, home, snapshot, binder, source, wish)
+        plan = await in_thread(plan_ladder, home.library, snapshot, binder, source, wish)
         return await run_in_session(home, BenchmarkOrder(plan), session, binder, announce)
 
 

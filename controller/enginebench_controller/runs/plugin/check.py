@@ -383,7 +383,7 @@ class _Check:
         return [_label(one) for one in others if form in one.formats][:1]
 
     async def _measured(self, plan: Plan) -> Sequence[Measurement]:
-        binder = Binder(self._home, plan)
+        binder = Binder(self._home.library, self._home.inputs, plan)
         await in_thread(binder.resolve, list(plan.models))
         order = BenchmarkOrder(plan)
         benchmark = await run_in_session(self._home, order, self._session, binder, lambda *_: Unreported())
@@ -404,7 +404,7 @@ class _Check:
     async def _profile(self, engine: AvailableEngine, measured: Plan) -> bool:
         """Look at layers; returns whether there were any."""
         plan = _plan(measured.models[0], (_label(engine),), [1])
-        binder = Binder(self._home, plan)
+        binder = Binder(self._home.library, self._home.inputs, plan)
         await in_thread(binder.resolve, list(plan.models))
         sentence = None
         for _ in range(PASSES):
