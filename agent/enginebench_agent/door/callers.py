@@ -1,6 +1,5 @@
 """Who calls: the name and the role on the certificate at the other end of a call."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -9,7 +8,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from enginebench_agent.door.permissions import Peer
-from enginebench_agent.door.tls import Material, MaterialFolder
+from enginebench_agent.door.tls import Material
 from enginebench_agent.errors import UnauthenticatedError
 from enginebench_proto.agreed.roles import Role, role_of
 
@@ -66,8 +65,3 @@ def _role(certificate: x509.Certificate) -> Role | None:
     except x509.ExtensionNotFound:
         return None
     return role_of(names.get_values_for_type(x509.UniformResourceIdentifier))
-
-
-def identify(folder: MaterialFolder) -> Callable[[Any], Peer]:
-    """Tells the caller of a call by its certificate and the folder's present files."""
-    return lambda context: peer_of(context, folder.current())

@@ -54,11 +54,15 @@ def require_cryptography() -> None:
 def _mutual_tls(folder: Path) -> Entrance:
     require_cryptography()
     # cryptography is loaded only where it is needed
-    from enginebench_agent.door.callers import identify  # noqa: PLC0415
+    from enginebench_agent.door.callers import peer_of  # noqa: PLC0415
     from enginebench_agent.door.tls import MaterialFolder, certified_names, server_credentials  # noqa: PLC0415
 
     material = MaterialFolder(folder)
-    return Entrance(server_credentials(material), identify(material), certified_names(material.current()))
+    return Entrance(
+        server_credentials(material),
+        lambda context: peer_of(context, material.current()),
+        certified_names(material.current()),
+    )
 
 
 def _has_files(folder: Path) -> bool:
