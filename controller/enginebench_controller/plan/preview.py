@@ -43,8 +43,7 @@ def preview(
         expansion = expand(plan, snapshots, _Looker(library, plan))
         expansion = in_turns(plan, expansion, snapshots, library.versions())
         if sparsities:
-            leave_out = plan.engines == ("all",)
-            expansion = with_sparsities(expansion, sparsities, snapshots, leave_out=leave_out)
+            expansion = with_sparsities(plan, expansion, sparsities, snapshots)
     except InputError as error:
         return Preview(None, _reasons(str(error)))
     if not expansion.cases:

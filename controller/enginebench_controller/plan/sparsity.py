@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from enginebench_controller.errors import InputError, PlanError
 from enginebench_controller.plan.expand import Case, Expansion
+from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, TargetSnapshot
 
 
@@ -22,17 +23,16 @@ def parse_sparsities(text: str | None, option: str = "--sparsity") -> tuple[floa
 
 
 def with_sparsities(
+    plan: Plan,
     expansion: Expansion,
     sparsities: Sequence[float],
     snapshots: Sequence[TargetSnapshot],
-    *,
-    leave_out: bool,
     optimization_level: int | None = None,
 ) -> Expansion:
-    """Every case once for each sparsity, at this level if one is given. Cases of engines that cannot impose it are left
-    out with a note.
+    """Every case of a plan once for each sparsity, at this level if one is given.
 
-    Raises `PlanError` where no engine can, and, unless they may be left out, where any cannot.
+    Where the plan asks for all engines, those that cannot impose it are left out with a note. Raises `PlanError` where
+    none can, and where one cannot that is asked for by name.
     """
     if any(IMPOSED_SPARSITY in case.configuration.options for case in expansion.cases):
         raise PlanError(f"--sparsity and --option …{IMPOSED_SPARSITY}=… are two answers to one question; give one")
@@ -44,7 +44,7 @@ def with_sparsities(
         for share in sparsities
     )
     unable = list(dict.fromkeys(case.engine.name for case in expansion.cases if _engine(case) not in able))
-    if unable and (not cases or not leave_out):
+    if unable and (not cases or plan.engines != ("all",)):
         raise PlanError(
             f"{', '.join(unable)} cannot impose sparsity: that takes an engine with the option {IMPOSED_SPARSITY}, "
             "such as deepsparse; write --engine deepsparse, or ask for no sparsity"

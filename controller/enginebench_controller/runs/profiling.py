@@ -104,13 +104,7 @@ def _expand(order: ProfileOrder, plan: Plan, session: TargetSession, binder: Bin
         raise InputError("there is nothing to profile: no engine on these targets reads these models")
     if not order.sparsities:
         return expansion
-    return with_sparsities(
-        expansion,
-        order.sparsities,
-        session.snapshots,
-        leave_out=plan.engines == ("all",),
-        optimization_level=order.optimization_level,
-    )
+    return with_sparsities(plan, expansion, order.sparsities, session.snapshots, order.optimization_level)
 
 
 def _pass_order(order: ProfileOrder, session: TargetSession) -> PassOrder:

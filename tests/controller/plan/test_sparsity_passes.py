@@ -7,6 +7,7 @@ import pytest
 import invented
 from enginebench_controller.errors import InputError, PlanError
 from enginebench_controller.plan.expand import Case, Expansion
+from enginebench_controller.plan.plan import Plan
 from enginebench_controller.plan.sparsity import parse_sparsities, with_sparsities
 from enginebench_controller.records import AvailableEngine, EngineOption, EngineRef, UnavailableEngine
 
@@ -26,6 +27,8 @@ SNAPSHOT = replace(
     ),
 )
 
+ALL, NAMED = (Plan(models=("net",), engines=engines) for engines in (("all",), ("sparse", "dense")))
+
 
 def case(name, **options):
     configuration = replace(invented.CONFIGURATION, options=options)
@@ -34,7 +37,7 @@ def case(name, **options):
 
 def test_every_job_becomes_one_for_each_share_with_its_other_options():
     expansion = Expansion((case("sparse", optimization_level="0"),), ("a note",))
-    found = with_sparsities(expansion, (0.0, 0.9), [SNAPSHOT], leave_out=False)
+    found = with_sparsities(NAMED, expansion, (0.0, 0.9), [SNAPSHOT])
 
     assert [one.configuration.options for one in found.cases] == [
         {"optimization_level": "0", "imposed_sparsity": "0"},
@@ -45,19 +48,19 @@ def test_every_job_becomes_one_for_each_share_with_its_other_options():
 
 def test_engines_that_cannot_are_left_out_of_all_and_refused_by_name():
     both = Expansion((case("sparse"), case("dense")), ())
-    found = with_sparsities(both, (0.5,), [SNAPSHOT], leave_out=True)
+    found = with_sparsities(ALL, both, (0.5,), [SNAPSHOT])
     assert [one.engine.name for one in found.cases] == ["sparse"]
     assert found.notes == ("dense is left out: it cannot impose sparsity",)
 
     with pytest.raises(PlanError, match="dense cannot impose sparsity: that takes an engine with the option"):
-        with_sparsities(both, (0.5,), [SNAPSHOT], leave_out=False)
+        with_sparsities(NAMED, both, (0.5,), [SNAPSHOT])
     with pytest.raises(PlanError, match="dense cannot impose sparsity"):
-        with_sparsities(Expansion((case("dense"),), ()), (0.5,), [SNAPSHOT], leave_out=True)
+        with_sparsities(ALL, Expansion((case("dense"),), ()), (0.5,), [SNAPSHOT])
 
 
 def test_two_answers_to_one_question_are_refused():
     with pytest.raises(PlanError, match="two answers"):
-        with_sparsities(Expansion((case("sparse", imposed_sparsity="0.1"),), ()), (0.5,), [SNAPSHOT], leave_out=True)
+        with_sparsities(ALL, Expansion((case("sparse", imposed_sparsity="0.1"),), ()), (0.5,), [SNAPSHOT])
 
 
 def test_shares_are_parsed_once_each_and_nonsense_is_named():
