@@ -8,9 +8,9 @@ import numpy as np
 import invented
 from enginebench_controller.plan.configurations import BoundModel
 from enginebench_controller.plan.points import space
-from enginebench_controller.plan.recommend import make_order
+from enginebench_controller.plan.recommend import limit_words, make_order
 from enginebench_controller.records import InputTensor, ModelFile, ModelVersion, Search, SearchKind
-from enginebench_controller.verdicts.recommend.answer import limit_words, recommendation, recommendations
+from enginebench_controller.verdicts.recommend.answer import recommendation, recommendations
 from enginebench_controller.verdicts.recommend.candidates import SearchTerms, Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.search import answer, next_step

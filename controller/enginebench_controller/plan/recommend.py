@@ -1,7 +1,7 @@
 """What a person asks for who wants a configuration recommended: limits, a goal, and the axes to choose on."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
@@ -199,3 +199,17 @@ def common_plan(order: RecommendOrder) -> Plan:
         },
         "recommend",
     )
+
+
+def limit_words(order: RecommendOrder) -> Iterator[str]:
+    """The limits of each process as a person reads them, in the order in which readings have them."""
+    if order.latency_limit is not None:
+        yield str(order.latency_limit)
+    if order.memory_limit_bytes is not None:
+        yield f"memory < {order.memory_limit_bytes / 1e6:g} MB"
+
+
+def output_limit_words(order: RecommendOrder) -> Iterator[str]:
+    """The limit of how far outputs may differ, likewise; it is of a model version, not of a process."""
+    if order.output_limit is not None:
+        yield f"output difference < {100 * order.output_limit:g} %"

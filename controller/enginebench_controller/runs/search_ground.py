@@ -12,11 +12,10 @@ from enginebench_controller.models.inputs.binding import given_shapes
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.expand import idle_options
 from enginebench_controller.plan.points import Point, Space, compared, samples_of_limit, space, together
-from enginebench_controller.plan.recommend import Goal, RecommendOrder
+from enginebench_controller.plan.recommend import Goal, RecommendOrder, limit_words
 from enginebench_controller.records import TargetSnapshot
 from enginebench_controller.records.model import families
 from enginebench_controller.stats.response import Axes
-from enginebench_controller.verdicts.recommend.answer import limit_words
 from enginebench_controller.verdicts.recommend.candidates import RateTerms, SearchTerms
 from enginebench_controller.verdicts.recommend.for_all import OWN_SHARE
 from enginebench_controller.verdicts.recommend.search import least_budget_s

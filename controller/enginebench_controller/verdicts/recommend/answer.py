@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from enginebench_controller.errors import unknown_word
 from enginebench_controller.plan.plan import StepPurpose, run_command
 from enginebench_controller.plan.points import Point, Space, plan_of
-from enginebench_controller.plan.recommend import Goal, RecommendOrder
+from enginebench_controller.plan.recommend import Goal, RecommendOrder, limit_words, output_limit_words
 from enginebench_controller.records import Configuration, Hint, Load, MachineUse, TargetSnapshot
 from enginebench_controller.records.target import in_environment
 from enginebench_controller.verdicts.disturbances import WORTH_A_WORD, others_used, remedy
@@ -206,7 +206,7 @@ def recommendation(
         sentence="",
         goal=order.goal,
         target=target.target,
-        limits=(*limit_words(order), *_output_limit_words(order)),
+        limits=(*limit_words(order), *output_limit_words(order)),
         best=answer.best,
         runner_up=answer.runner_up,
         command=None if plan is None else run_command(plan),
@@ -227,19 +227,6 @@ def recommendation(
         sentence=_sentence(order, found),
         remarks=(*_replaced(steps), *_disturbed(steps), *_remarks(order, found)),
     )
-
-
-def limit_words(order: RecommendOrder) -> Iterator[str]:
-    """The limits of each process as a person reads them, in the order in which readings have them."""
-    if order.latency_limit is not None:
-        yield str(order.latency_limit)
-    if order.memory_limit_bytes is not None:
-        yield f"memory < {order.memory_limit_bytes / 1e6:g} MB"
-
-
-def _output_limit_words(order: RecommendOrder) -> Iterator[str]:
-    if order.output_limit is not None:
-        yield f"output difference < {100 * order.output_limit:g} %"
 
 
 def configuration_words(one: TriedPoint, *, with_model: bool = False) -> str:

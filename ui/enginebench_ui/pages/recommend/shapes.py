@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.files.verdicts.recommendations import FATES, in_order
-from enginebench_controller.plan.recommend import Goal, LatencyLimit, make_order, parse_axes
+from enginebench_controller.plan.recommend import Goal, LatencyLimit, limit_words, make_order, parse_axes
 from enginebench_controller.records import LOCAL_TARGET, Search
 from enginebench_controller.verdicts.recommend.answer import (
     Bounds,
@@ -18,7 +18,6 @@ from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
     TriedPoint,
     configuration_words,
-    limit_words,
 )
 from enginebench_controller.verdicts.recommend.candidates import LimitShare
 from enginebench_controller.verdicts.recommend.search import Fate
