@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from enginebench_controller.errors import INTERRUPTED
+from enginebench_controller.home import Home
 from enginebench_controller.targets.local_agent import local_agent
 
 TIMEOUT_S = 1800
@@ -56,5 +57,5 @@ async def agent_apart(home: Path, environments: Path, work: Callable[[CommandLin
     link = home / "agent" / "environments"
     if not link.exists():
         link.symlink_to(environments.resolve(), target_is_directory=True)
-    async with local_agent(home) as target:
+    async with local_agent(Home(home)) as target:
         return await asyncio.to_thread(work, CommandLine(home, target.address))

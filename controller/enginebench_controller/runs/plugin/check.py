@@ -211,8 +211,8 @@ async def _listed(home: Home, name: str, target: str, tell: Tell, models: Sequen
     async with contextlib.AsyncExitStack() as stack:
         passing = await stack.enter_async_context(_passing_home(home))
         if means_own_agent(home, [target]):
-            make_private_folder(home.path / "agent")
-            (passing.path / "agent").symlink_to(home.path / "agent")  # its engines; the home is this command's already
+            make_private_folder(home.agent_data)
+            passing.agent_data.symlink_to(home.agent_data)  # its engines; the home is this command's already
             session = await stack.enter_async_context(open_session(passing, ()))
         else:
             session = await stack.enter_async_context(open_session(home, [target]))
