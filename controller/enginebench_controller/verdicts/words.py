@@ -115,6 +115,16 @@ def number(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.2f}"
 
 
+def short(value: float | None) -> str:
+    """Three digits and a prefix: 4.09 G; – for unknown."""
+    if value is None:
+        return UNKNOWN
+    for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= 0.9995 * size:
+            return f"{value / size:#.3g}".rstrip(".") + f" {prefix}"
+    return f"{value:.0f}"
+
+
 def model_words(compared: "Compared") -> str:
     """The model of both sides, or the version of each: `squeezenet → squeezenet-int8`."""
     return _of_both(compared.first.model_name, compared.second.model_name)

@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 from typer.testing import CliRunner
 
 from enginebench_controller.cli import make_app
-from enginebench_controller.cli.commands.flops import print_program, short
+from enginebench_controller.cli.commands.flops import print_program
 from enginebench_controller.errors import ModelError
 from enginebench_controller.graph.flops.saved_programs import ProgramCost
 from enginebench_controller.records import ModelVersion
@@ -110,19 +110,3 @@ def test_the_table_of_a_saved_program_says_what_pytorch_passed_over(capsys: pyte
     assert "aten.addmm │ 2.00 k │ 4.00 k" in out
     assert "2.00 k MACs in products; 25 parameters, 20 of them not zero; 1 MAC = 2 FLOPs" in err
     assert "not counted by PyTorch: aten.relu ×3" in err
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "–"),
-        (0, "0"),
-        (999, "999"),
-        (1000, "1.00 k"),
-        (999_900, "1.00 M"),
-        (4_089_184_256, "4.09 G"),
-        (1e14, "100 T"),
-    ],
-)
-def test_numbers_have_three_digits_and_a_prefix(value: float | None, text: str) -> None:
-    assert short(value) == text

@@ -10,6 +10,7 @@ from enginebench_controller.verdicts.words import (
     memory_of,
     processor_of,
     rate,
+    short,
 )
 
 
@@ -54,3 +55,19 @@ def test_kinds_of_cores_and_processors_that_are_none_in_words():
 )
 def test_however_slow_a_model_is_its_rate_is_no_zero(items_per_s, said):
     assert rate(items_per_s) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (999, "999"),
+        (1000, "1.00 k"),
+        (999_900, "1.00 M"),
+        (4_089_184_256, "4.09 G"),
+        (1e14, "100 T"),
+    ],
+)
+def test_numbers_have_three_digits_and_a_prefix(value: float | None, text: str) -> None:
+    assert short(value) == text

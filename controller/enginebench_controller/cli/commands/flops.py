@@ -25,6 +25,7 @@ from enginebench_controller.models.inputs.shapes import GivenShape
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import ModelVersion
 from enginebench_controller.records.profile import CountMethod
+from enginebench_controller.verdicts.words import short
 from enginebench_proto.agreed.words import ModelFormat
 
 _NUMBERS = [
@@ -61,16 +62,6 @@ def print_program(version: ModelVersion, cost: ProgramCost) -> None:
     )
     if cost.uncounted_operators:
         remark("not counted by PyTorch: " + _listed(cost.uncounted_operators))
-
-
-def short(value: float | None) -> str:
-    """Three digits and a prefix: 4.09 G; – for unknown."""
-    if value is None:
-        return UNKNOWN
-    for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= 0.9995 * size:
-            return f"{value / size:#.3g}".rstrip(".") + f" {prefix}"
-    return f"{value:.0f}"
 
 
 def _node_rows(graph: SourceGraph, costs: Sequence[NodeCost]) -> list[list[object]]:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.commands.flops import short
 from enginebench_controller.cli.console import (
     UNKNOWN,
     concluded,
@@ -42,7 +41,7 @@ from enginebench_controller.verdicts.disturbances import beside_pass, beside_wor
 from enginebench_controller.verdicts.layers.advisor import UNEVEN, uneven_words
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.soundness import soundness
-from enginebench_controller.verdicts.words import failure_sentence
+from enginebench_controller.verdicts.words import failure_sentence, milliseconds, number, percent, short
 
 ID_LENGTH = 12
 _LISTED = [
@@ -129,10 +128,10 @@ def _listed(profile: Profile) -> list[object]:
         asked.batch,
         asked.place,
         UNKNOWN if profile.imposed_sparsity is None else f"{profile.imposed_sparsity:g}",
-        _ms(profile.unprofiled_latency_ns),
-        _number(figures.profiled_to_unprofiled(profile)),
-        _number(figures.ratio(sum_ns, profile.unprofiled_latency_ns)),
-        UNKNOWN if coverage is None else _percent(coverage.share),
+        milliseconds(profile.unprofiled_latency_ns),
+        number(figures.profiled_to_unprofiled(profile)),
+        number(figures.ratio(sum_ns, profile.unprofiled_latency_ns)),
+        UNKNOWN if coverage is None else percent(coverage.share),
         f"{profile.status.value}, disturbed" if beside_pass(profile) else profile.status.value,
     ]
 
@@ -141,8 +140,8 @@ def _summary(profile: Profile) -> Mapping[str, str]:
     options = ", ".join(f"{name}={value}" for name, value in profile.configuration.options.items())
     return {
         "id": profile.id,
-        "median latency without counters, ms": _ms(profile.unprofiled_latency_ns),
-        "profiled ÷ unprofiled latency": _number(figures.profiled_to_unprofiled(profile)),
+        "median latency without counters, ms": milliseconds(profile.unprofiled_latency_ns),
+        "profiled ÷ unprofiled latency": number(figures.profiled_to_unprofiled(profile)),
         "Σ layers ÷ unprofiled latency": figures.layers_to_latency_words(profile) or UNKNOWN,
         "profiled inferences": UNKNOWN if profile.iterations is None else _inferences(profile),
         **_matched(profile.coverage),
@@ -160,15 +159,15 @@ def _matched(coverage: Coverage | None) -> Mapping[str, str]:
     if coverage is None:
         return {"time matched to source nodes": UNKNOWN}
     return {
-        "time matched to source nodes": f"{_percent(coverage.share)} %",
-        "largest group": f"{_percent(coverage.largest_group_share)} % of the nodes",
+        "time matched to source nodes": f"{percent(coverage.share)} %",
+        "largest group": f"{percent(coverage.largest_group_share)} % of the nodes",
     }
 
 
 def _work(work: ModelWork | None, nodes: Sequence[ProfileNode]) -> Mapping[str, str]:
     if work is None:
         return {"FLOPs of an inference": UNKNOWN, "parameters": UNKNOWN}
-    known = f", known for {_percent(work.coverage)} % of the nodes" if work.coverage != 1 else ""
+    known = f", known for {percent(work.coverage)} % of the nodes" if work.coverage != 1 else ""
     operators = dict.fromkeys(node.op_type for node in nodes if node.macs is None)
     unknown = f"; {', '.join(operators)} may have most of them" if operators and work.flops is None else ""
     return {
@@ -179,7 +178,7 @@ def _work(work: ModelWork | None, nodes: Sequence[ProfileNode]) -> Mapping[str, 
 
 def _type_row(one: TypeTime) -> list[object]:
     precisions = ", ".join(f"{name or UNKNOWN} ×{count}" for name, count in sorted(one.precisions.items()))
-    return [one.type, one.layers, _ms(one.time_ns), _percent(one.share), precisions]
+    return [one.type, one.layers, milliseconds(one.time_ns), percent(one.share), precisions]
 
 
 def _layer_row(layer: Layer, total: float | None, place: Roofline | None) -> Mapping[str, object]:
@@ -191,8 +190,8 @@ def _layer_row(layer: Layer, total: float | None, place: Roofline | None) -> Map
         "type": layer.type,
         "kernel": layer.kernel or UNKNOWN,
         "precision": layer.precision or UNKNOWN,
-        "mean ms": _ms(mean) + _half_width(layer, mean),
-        "%": _percent(figures.share(layer, total)),
+        "mean ms": milliseconds(mean) + _half_width(layer, mean),
+        "%": percent(figures.share(layer, total)),
         "FLOPs": short(layer.flops),
         "GFLOP/s": UNKNOWN if rate is None else f"{rate / 1e9:.1f}",
         "of roof": _of_roof(place),
@@ -222,18 +221,6 @@ def _half_width(layer: Layer, mean: float | None) -> str:
     if interval is None or not mean:
         return ""
     return f" ±{50 * (interval.high - interval.low) / mean:.0f}%"
-
-
-def _ms(value_ns: float | None) -> str:
-    return UNKNOWN if value_ns is None else f"{value_ns / 1e6:.3f}"
-
-
-def _number(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.2f}"
-
-
-def _percent(share: float | None) -> str:
-    return UNKNOWN if share is None else f"{100 * share:.1f}"
 
 
 def _bytes(size: int | None) -> str:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.commands.flops import short
 from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark, write_asked
 from enginebench_controller.cli.options import Json, Model
 from enginebench_controller.cli.plan_options import plan_options
@@ -34,7 +33,7 @@ from enginebench_controller.verdicts.pruning.prospects import (
     imposed_passes,
     prospects_of,
 )
-from enginebench_controller.verdicts.words import change_words, failure_sentence, milliseconds
+from enginebench_controller.verdicts.words import change_words, failure_sentence, milliseconds, number, short
 
 
 def print_prospects(found: PruningProspects, most: int) -> None:
@@ -58,11 +57,11 @@ def _row(one: PruningOutcome) -> list[object]:
         what,
         _percent(one.sparsity),
         milliseconds(estimate.time_ns if estimate else None),
-        _times(estimate.speedup if estimate else None),
+        number(estimate.speedup if estimate else None),
         milliseconds(one.imposed_ns),
-        _times(one.imposed_speedup),
+        number(one.imposed_speedup),
         milliseconds(one.measured_ns),
-        _times(one.measured_speedup),
+        number(one.measured_speedup),
         UNKNOWN if one.error is None else change_words(1 + one.error),
         short(one.parameters),
         short(one.flops),
@@ -101,7 +100,7 @@ def _part_row(part: Document, shown: int) -> list[object]:
         short(part["parameters"]),
         milliseconds(dense),
         milliseconds(imposed),
-        _times(dense / imposed if dense is not None and imposed else None),
+        number(dense / imposed if dense is not None and imposed else None),
     ]
     for copy in part["copies"]:
         row += [_percent(copy["sparsity"]), milliseconds(copy["estimated_ns"]), milliseconds(copy["measured_ns"])]
@@ -120,10 +119,6 @@ def _remarks(found: PruningProspects) -> None:
         why = failure_sentence(one.failure) if one.failure else "no layers"
         remark(f"  {one.model_name}, {_percent(one.imposed_sparsity)} zeros imposed: {why}")
     remark(f"look at it again with `enginebench prospects show {dense.id}`")
-
-
-def _times(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.2f}"
 
 
 def _percent(share: float | None) -> str:
