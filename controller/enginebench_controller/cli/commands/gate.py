@@ -140,11 +140,7 @@ def gate(
     # Before anything is printed: that may fail, and minutes of measuring are in these.
     write_asked(markdown, partial(gate_markdown, result), force=force)
     write_asked(junit_file, partial(gate_junit, result, strict=strict), force=force)
-    if json:
-        print_json(gate_document(result))
-    else:
-        print_gate(result)
-    raise typer.Exit(_exit_code(result, strict=strict))
+    _conclude(result, as_json=json, strict=strict)
 
 
 def carry_out_again(home: Home, order: BenchmarkOrder, *, as_json: bool) -> NoReturn:
@@ -152,11 +148,15 @@ def carry_out_again(home: Home, order: BenchmarkOrder, *, as_json: bool) -> NoRe
     remind(home)
     with watching() as watcher:
         result = asyncio.run(again(home, order, watcher))
+    _conclude(result, as_json=as_json, strict=False)
+
+
+def _conclude(result: GateResult, *, as_json: bool, strict: bool) -> NoReturn:
     if as_json:
         print_json(gate_document(result))
     else:
         print_gate(result)
-    raise typer.Exit(_exit_code(result, strict=False))
+    raise typer.Exit(_exit_code(result, strict=strict))
 
 
 def tell_taken_up(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
