@@ -68,11 +68,6 @@ class Home:
         return list(dict.fromkeys(one for engine in engines for one in engine.own_formats))
 
     @property
-    def inputs(self) -> Path:
-        """The tensors that were made of files of inputs, each named by its sha256."""
-        return self.path / "inputs"
-
-    @property
     def agent_data(self) -> Path:
         """The data folder of the local agent, with its environments."""
         return self.path / "agent"

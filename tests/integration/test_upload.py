@@ -154,7 +154,7 @@ async def test_the_time_of_what_may_end_early_begins_when_the_target_has_the_mod
     home, agent = Home(tmp_path / "home"), start_agent()
     chosen = {"models": [str(model)], "engines": ["fake"], "targets": [agent.address], "batch": [1, 2]}
     plan = make_plan(chosen | ONE_QUICK_PROCESS | {"interleave": "device"}, "test")
-    binder, enough = Binder(home, plan), OneRound(agent.data_dir / "files" / _file(model).sha256)
+    binder, enough = Binder(home.library, home.inputs, plan), OneRound(agent.data_dir / "files" / _file(model).sha256)
     binder.resolve(plan.models)
     async with open_session(home, plan.targets) as session:
         await run_in_session(home, BenchmarkOrder(plan), session, binder, lambda *_: Unreported(), enough)
