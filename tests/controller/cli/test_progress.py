@@ -10,6 +10,7 @@ import invented
 import invented_bisects
 import invented_recommendations
 from enginebench_controller.cli import progress
+from enginebench_controller.cli.commands import calibration
 from enginebench_controller.cli.commands.bisect import BisectProgress
 from enginebench_controller.cli.commands.recommend import RecommendProgress
 from enginebench_controller.home import JOB_VARIABLE
@@ -126,3 +127,9 @@ def test_a_bisect_that_is_a_job_has_a_step_a_gate(tmp_path, monkeypatch):
     told = job_progress(tmp_path)
     assert [one.state for one in told.cells] == [CellState.OK, CellState.OK]
     assert told.made == (Made(MadeKind.SEARCH, invented_bisects.ID),)
+
+
+def test_a_calibration_tells_whom_it_leaves_out(capsys):
+    with calibration._Bar() as bar:
+        bar.left_out("engine 'b' has no device 'GPU'")
+    assert "left out: engine 'b' has no device 'GPU'\n" in capsys.readouterr().err
