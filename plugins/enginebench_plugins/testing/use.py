@@ -43,6 +43,8 @@ SPENT_HERE = 0.2
 """Of the wall clock, on a busy machine too; less is spent on another device, or in another process."""
 TWO_STREAMS = 1.6
 """Two inferences at once want 2 cores, on a busy machine too; inferences behind one lock wanted 1.1 to 1.4."""
+STREAM_LOOKS = 3
+"""A machine that is busy may let one of two begin late: who ran them beside each other once does so."""
 
 
 class UseContract(Workbench):
@@ -165,11 +167,14 @@ class UseContract(Workbench):
         heavy = self.heavy(tmp_path)
         model = heavy if heavy.format in engine.info().reads else self.classifier(tmp_path)
         settings = {"batch": max(batches(engine)), "cores": 1, "streams": 2, "requests": 2}
-        (use,) = self.confined(model, settings, (spec.Load.ASYNC,), seconds=CORE_USE_S)
-        if use.get("streams") != 2:
-            pytest.skip(use.get("refused", "it does not say that it runs two streams on one core"))
-        wanted = use["wanted_ns"] / use["wall_ns"]
-        assert wanted >= TWO_STREAMS, f"two streams are told, and inferences wanted {wanted:.2f} cores in all: in turn"
+        for _ in range(STREAM_LOOKS):
+            (use,) = self.confined(model, settings, (spec.Load.ASYNC,), seconds=CORE_USE_S)
+            if use.get("streams") != 2:
+                pytest.skip(use.get("refused", "it does not say that it runs two streams on one core"))
+            wanted = use["wanted_ns"] / use["wall_ns"]
+            if wanted >= TWO_STREAMS:
+                return
+        raise AssertionError(f"two streams are told, and inferences wanted {wanted:.2f} cores in all: in turn")
 
     # The work it does.
 
