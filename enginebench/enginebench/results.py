@@ -43,12 +43,10 @@ from enginebench_controller.verdicts.subjects import (
     compare_whole_profiles,
     find_subjects,
 )
-from enginebench_controller.verdicts.words import model_words, side_words
+from enginebench_controller.verdicts.words import UNKNOWN, model_words, side_words
 
 Row = Mapping[str, Any]
 T = TypeVar("T")
-
-UNKNOWN = "–"
 
 _log = logging.getLogger(__name__)
 

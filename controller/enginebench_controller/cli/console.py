@@ -22,10 +22,6 @@ if TYPE_CHECKING:  # ours bring NumPy and SciPy, and most commands need neither
     from enginebench_controller.verdicts.answers import Answer
     from enginebench_controller.verdicts.soundness import Soundness
 
-UNKNOWN = "–"
-"""How an unknown value is printed."""
-_NOTHING = frozenset({"", UNKNOWN})
-
 WIDE_COLUMNS = 200
 """Width of tables where none was asked for, as in a pipe: what does not fit is folded, so that nothing is lost."""
 
@@ -143,12 +139,15 @@ def _tell_missing(
 
     Returns the headings of the first.
     """
+    from enginebench_controller.verdicts.words import UNKNOWN  # noqa: PLC0415  # brings the records, for tables alone
+
+    nothing = {"", UNKNOWN}
     alike: dict[str, str] = {}
     others: list[str] = []
     for heading, found in ((columns[place][0], {plain(row[place]).plain for row in rows}) for place in gone):
-        if len(found) == 1 and found - _NOTHING:
+        if len(found) == 1 and found - nothing:
             alike[heading] = shortened(next(iter(found)), _LONGEST_SAID)
-        elif found - _NOTHING:
+        elif found - nothing:
             others.append(heading)
     if alike:
         remark(f"in all rows: {', '.join(f'{heading} {value}' for heading, value in alike.items())}")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from rich.text import Text
 
-from enginebench_controller.cli.console import UNKNOWN, plain, print_table, remark, stdout
+from enginebench_controller.cli.console import plain, print_table, remark, stdout
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import (
     Configuration,
@@ -24,7 +24,7 @@ from enginebench_controller.verdicts.across import AcrossTargets, across_targets
 from enginebench_controller.verdicts.doubts import flags, marks, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
-from enginebench_controller.verdicts.words import Remark, condensed, failure_sentence, ranges, rate
+from enginebench_controller.verdicts.words import UNKNOWN, Remark, condensed, failure_sentence, ranges, rate
 
 SOURCE_MARKS = {ReadbackSource.ENGINE_API: "", ReadbackSource.OBSERVED: "°", ReadbackSource.ASSUMED: "?"}
 UNLIKE_OUTPUTS = "≠"

@@ -91,6 +91,7 @@ def factor_words(ratio: float) -> str:
 
 
 UNKNOWN = "–"
+"""How an unknown value is written."""
 
 
 def milliseconds(value_ns: float | None) -> str:

@@ -11,7 +11,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stderr
+from enginebench_controller.cli.console import plain, print_json, print_table, remark, stderr
 from enginebench_controller.cli.options import Json
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.documents import head
@@ -23,7 +23,7 @@ from enginebench_controller.records import Peak, PeakKind
 from enginebench_controller.records.cause import cause
 from enginebench_controller.records.target import best_peaks
 from enginebench_controller.runs.calibrating import CalibrationOrder, EngineCalibration, calibrate
-from enginebench_controller.verdicts.words import failure_sentence
+from enginebench_controller.verdicts.words import UNKNOWN, failure_sentence
 
 _CORES = re.compile("[1-9][0-9]{0,5}")
 COLUMNS = [

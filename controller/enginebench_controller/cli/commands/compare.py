@@ -10,7 +10,6 @@ from rich.text import Text
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import (
-    UNKNOWN,
     concluded,
     print_answers,
     print_json,
@@ -68,6 +67,7 @@ from enginebench_controller.verdicts.subjects import (
     find_subjects,
 )
 from enginebench_controller.verdicts.words import (
+    UNKNOWN,
     asked_words,
     condensed,
     first_failures,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark
+from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.options import Json, Model, Trust
 from enginebench_controller.cli.plan_options import given_shapes, plan_options
 from enginebench_controller.errors import ModelError
@@ -25,7 +25,7 @@ from enginebench_controller.models.inputs.shapes import GivenShape
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import ModelVersion
 from enginebench_controller.records.profile import CountMethod
-from enginebench_controller.verdicts.words import short
+from enginebench_controller.verdicts.words import UNKNOWN, short
 from enginebench_proto.agreed.words import ModelFormat
 
 _NUMBERS = [

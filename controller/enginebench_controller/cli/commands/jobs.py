@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import UNKNOWN, confirmed, plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.console import confirmed, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.files.documents import head
@@ -17,6 +17,7 @@ from enginebench_controller.jobs.control import jobs as all_jobs
 from enginebench_controller.jobs.control import log_tail
 from enginebench_controller.jobs.control import remove as remove_job
 from enginebench_controller.jobs.record import Job
+from enginebench_controller.verdicts.words import UNKNOWN
 from enginebench_proto.agreed.durations import duration_words
 
 JobName = Annotated[

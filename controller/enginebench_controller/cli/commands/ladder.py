@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import UNKNOWN, concluded, print_json, print_table, remark
+from enginebench_controller.cli.console import concluded, print_json, print_table, remark
 from enginebench_controller.cli.options import Json, Model, Trust, targets_to_measure
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
@@ -26,6 +26,7 @@ from enginebench_controller.targets.session import open_session
 from enginebench_controller.verdicts.doubts import flags
 from enginebench_controller.verdicts.ladder import Gain, Ladder, RungResult, ladder_of
 from enginebench_controller.verdicts.soundness import soundness
+from enginebench_controller.verdicts.words import UNKNOWN
 
 
 def print_ladder(ladder: Ladder) -> None:

@@ -11,7 +11,6 @@ import typer
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import (
-    UNKNOWN,
     concluded,
     confirmed,
     print_export,
@@ -41,7 +40,7 @@ from enginebench_controller.verdicts.disturbances import beside_pass, beside_wor
 from enginebench_controller.verdicts.layers.advisor import UNEVEN, uneven_words
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.soundness import soundness
-from enginebench_controller.verdicts.words import failure_sentence, milliseconds, number, percent, short
+from enginebench_controller.verdicts.words import UNKNOWN, failure_sentence, milliseconds, number, percent, short
 
 ID_LENGTH = 12
 _LISTED = [

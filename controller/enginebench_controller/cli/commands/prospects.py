@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark, write_asked
+from enginebench_controller.cli.console import print_json, print_table, remark, write_asked
 from enginebench_controller.cli.options import Json, Model
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing
@@ -33,7 +33,7 @@ from enginebench_controller.verdicts.pruning.prospects import (
     imposed_passes,
     prospects_of,
 )
-from enginebench_controller.verdicts.words import change_words, failure_sentence, milliseconds, number, short
+from enginebench_controller.verdicts.words import UNKNOWN, change_words, failure_sentence, milliseconds, number, short
 
 
 def print_prospects(found: PruningProspects, most: int) -> None:

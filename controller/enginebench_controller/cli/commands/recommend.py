@@ -46,6 +46,7 @@ from enginebench_controller.verdicts.recommend.answer import (
     read_answer,
 )
 from enginebench_controller.verdicts.recommend.search import SearchOutcome
+from enginebench_controller.verdicts.words import UNKNOWN
 
 _EXIT = {SearchOutcome.NOTHING: ExitCode.CONDITION_MET, SearchOutcome.CANNOT_TELL: ExitCode.CANNOT_TELL}
 _STYLE = {SearchOutcome.FOUND: "bold green", SearchOutcome.NOTHING: "bold red"}
@@ -246,7 +247,7 @@ def _print_points(found: Recommendation) -> None:
         [
             configuration_words(one, with_model=with_model),
             figure_words(found.goal, one),
-            "–" if one.ratio is None else f"{one.ratio[0]:.2f}",
+            UNKNOWN if one.ratio is None else f"{one.ratio[0]:.2f}",
             *([difference_words(one)] if with_differences else []),
             FATES[one.fate],
         ]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from enginebench_controller.cli.console import UNKNOWN, confirmed, plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.console import confirmed, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json, Stores
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.store_answers import (
@@ -23,6 +23,7 @@ from enginebench_controller.store.lake.place import lake_at
 from enginebench_controller.store.lake.upkeep import GRACE_HOURS, compact
 from enginebench_controller.store.lake.writing import Synced, sync
 from enginebench_controller.store.sql_query import QueryLimits, QueryResult
+from enginebench_controller.verdicts.words import UNKNOWN
 
 LONGEST_S = 20.0
 """A benchmark that wants to store a result waits for a query, and not for ever."""

@@ -16,7 +16,7 @@ from rich.text import Text
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.calibration import calibrate_target
 from enginebench_controller.cli.commands.reserving import release_targets, reserve_targets
-from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json, targets_meant
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
@@ -50,7 +50,7 @@ from enginebench_controller.targets.choosing import LABEL, parse_label
 from enginebench_controller.targets.client import CALL_SECONDS
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
 from enginebench_controller.targets.session import completed, open_session
-from enginebench_controller.verdicts.words import kinds_of_cores, memory_of, processor_of
+from enginebench_controller.verdicts.words import UNKNOWN, kinds_of_cores, memory_of, processor_of
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 Python = Annotated[str, typer.Option(metavar="COMMAND", help="The Python to use there, 3.11 or newer.")]

@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.progress import watching
 from enginebench_controller.cli.tables import instant
@@ -30,7 +30,7 @@ from enginebench_controller.verdicts.alerts import (
     known,
 )
 from enginebench_controller.verdicts.gate.rule import exit_code
-from enginebench_controller.verdicts.words import change_words
+from enginebench_controller.verdicts.words import UNKNOWN, change_words
 
 STYLES = {Finding.REGRESSION: "bold red", Finding.IMPROVEMENT: "bold green"}
 

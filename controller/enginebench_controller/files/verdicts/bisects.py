@@ -17,6 +17,7 @@ from enginebench_controller.verdicts.bisect.words import (
     way_words,
 )
 from enginebench_controller.verdicts.gate.results import LayerShare
+from enginebench_controller.verdicts.words import UNKNOWN
 
 TITLES = {
     BisectFinding.CULPRIT: "culprit",
@@ -69,7 +70,7 @@ def _title(answer: BisectAnswer) -> str:
 
 
 def _share(layer: LayerShare) -> str:
-    return "–" if layer.share is None else f"{layer.share:.0%}".replace("%", " %")
+    return UNKNOWN if layer.share is None else f"{layer.share:.0%}".replace("%", " %")
 
 
 class BisectDocument(DocumentForm, BisectAnswer):

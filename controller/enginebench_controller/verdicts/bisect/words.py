@@ -7,6 +7,7 @@ from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate, Ratio
 from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose
 from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.words import UNKNOWN
 
 _WHAT = {
     GateMetric.LATENCY: "slower",
@@ -50,7 +51,7 @@ def called(answer: BisectAnswer, candidate: str | None) -> str:
 def ratio_words(found: Ratio | None) -> str:
     """`1.103×, 1.081 to 1.126`."""
     if found is None:
-        return "–"
+        return UNKNOWN
     low, high = (f"{one:.3f}" if one is not None and one < 1000 else "∞" for one in (found.low, found.high))
     return f"{found.ratio:.3f}×, {low} to {high}"
 
