@@ -113,9 +113,9 @@ def places(
 
 
 def _device(order: CalibrationOrder, engine: AvailableEngine) -> str | None:
-    names = [device.name for device in engine.devices]
-    wanted = order.device or (DEFAULT_DEVICE if DEFAULT_DEVICE in names else next(iter(names), None))
-    return wanted if wanted in names else None
+    names = {device.name.lower(): device.name for device in engine.devices}  # as a plan takes them
+    default = DEFAULT_DEVICE if DEFAULT_DEVICE in names.values() else next(iter(names.values()), "")
+    return names.get((order.device or default).lower())
 
 
 def _why_not(order: CalibrationOrder, engine: AvailableEngine, target: str) -> str:

@@ -26,6 +26,7 @@ def test_counts_of_cores_are_powers_of_two_and_all():
         (CalibrationOrder(), [("x", "CPU"), ("y", "CPU")], [NO_DEVICE]),
         (CalibrationOrder(device="GPU"), [("y", "GPU")], [NO_GPU, NO_DEVICE]),
         (CalibrationOrder(device="GPU", engines=("y",)), [("y", "GPU")], []),
+        (CalibrationOrder(device="gpu", engines=("y",)), [("y", "GPU")], []),
     ],
 )
 def test_of_all_engines_those_without_the_device_are_left_out_and_told(order, wanted, sentences):
