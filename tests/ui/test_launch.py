@@ -8,6 +8,7 @@ import sys
 import urllib.error
 import urllib.request
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -142,7 +143,12 @@ def test_the_pages_of_what_is_named(tmp_path):
     found = {named: page_of(store, named) for named in ("net & more", "b00", "m0000001", "p0000001")}
     assert set(found.values()) == {"benchmark?id=b0000001", "profile?id=p0000001"} and "profile" in found["p0000001"]
     store.add_search(invented_bisects.search())
-    assert page_of(store, invented_bisects.ID) == f"bisect?id={invented_bisects.ID}"
+    other = replace(invented_bisects.search(), id="7ea4c0000002", name="net & more")
+    store.add_search(other)
+    for named in (invented_bisects.ID, "5ea4c", invented_bisects.search().name):
+        assert page_of(store, named) == f"bisect?id={invented_bisects.ID}"
+    assert page_of(store, other.id) == f"bisect?id={other.id}"
+    assert page_of(store, other.name) == "benchmark?id=b0000001", "as `show` takes it"
     with pytest.raises(InputError, match="means 2 profiles"):
         page_of(store, "pass")
     with pytest.raises(InputError, match="there is no benchmark, profile or measurement"):

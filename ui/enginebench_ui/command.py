@@ -48,7 +48,7 @@ def open_page(
         str,
         typer.Argument(
             metavar="ID",
-            help="Id, start of an id, or name of a benchmark or profile; or id of a measurement or a search.",
+            help="Id, start of an id, or name of a benchmark, profile or search; or id of a measurement.",
             autocompletion=completion.results,
         ),
     ],
@@ -67,9 +67,10 @@ def page_of(store: "Store", named: str) -> str:
     """The address, below that of the pages, of what is named. Raises `InputError` where that is nothing, or several."""
     from enginebench_controller.verdicts.subjects import find_subjects  # noqa: PLC0415  # as above
 
-    for search in store.searches_meant(named):
-        if search.id == named:
-            return f"{search.kind}?{urlencode({'id': named})}"
+    searches = store.searches_meant(named)
+    if searches and (named == searches[0].id or not store.ids_by_kind(named)):
+        search = store.search(named)
+        return f"{search.kind}?{urlencode({'id': search.id})}"
     found = find_subjects(store, [named])
     if found.profiles:
         return f"profile?{urlencode({'id': store.profile(named).id})}"
