@@ -129,8 +129,9 @@ def test_a_page_opens_where_the_same_results_are_served(served, tmp_path, port, 
     assert show(tmp_path, port, "benchmark?id=b0000001") == 0
     address = f"http://127.0.0.1:{port}/benchmark?id=b0000001"
     assert opened == [address] and capsys.readouterr().out == f"{address}\n"
-    with pytest.raises(InputError, match=r"cannot be used.*--port"):
-        show(tmp_path / "elsewhere", port, "benchmark?id=b0000001")
+    for other in ((tmp_path / "elsewhere", ()), (tmp_path, ("/data/lake",))):
+        with pytest.raises(InputError, match=r"cannot be used.*--port"):
+            show(other[0], port, "benchmark?id=b0000001", other[1])
 
 
 def test_the_pages_of_what_is_named(tmp_path):

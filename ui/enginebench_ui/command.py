@@ -11,7 +11,7 @@ import typer
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.options import Stores
 from enginebench_controller.errors import InputError
-from enginebench_controller.home import STORE_VARIABLE, default_home, home_to_read
+from enginebench_controller.home import STORE_VARIABLE, home_to_read
 
 if TYPE_CHECKING:
     from enginebench_controller.store.store import Store
@@ -56,11 +56,11 @@ def open_page(
 ) -> None:
     """Open the page of a benchmark, measurement, profile or search. Serves the pages where nothing does."""
     _require_streamlit()
-    home = default_home()
+    home = home_to_read()
     page = page_of(home.store, named)
     from enginebench_ui.launch import show  # noqa: PLC0415  # as above
 
-    raise typer.Exit(show(home.path, port, page))
+    raise typer.Exit(show(home.path, port, page, home.reads))
 
 
 def page_of(store: "Store", named: str) -> str:

@@ -51,13 +51,14 @@ def serve(home: Path, port: int, host: str = LOOPBACK, *, open_browser: bool = F
             return 0
 
 
-def show(home: Path, port: int, page: str) -> int:
-    """Open a page, such as "benchmark?id=ID", where the results in `home` are served, and serve them if they are not.
+def show(home: Path, port: int, page: str, reads: Sequence[str] = ()) -> int:
+    """Open a page, such as "benchmark?id=ID", where the results in `home`, or in lakes in their place, are served;
+    serve them where they are not.
 
     Returns the exit code, and raises, as `serve` does.
     """
     url = f"http://{LOOPBACK}:{port}"
-    if not _serves(url, home):
+    if not _serves(url, home_mark(home, reads)):
         return serve(home, port, open_browser=True, page=page)
     print(f"{url}/{page}", flush=True)
     webbrowser.open(f"{url}/{page}")
@@ -71,12 +72,12 @@ def home_mark(home: Path, reads: Sequence[str] = ()) -> str:
     return hashlib.sha256("\0".join([str(home.resolve()), *reads]).encode()).hexdigest()[:16]
 
 
-def _serves(url: str, home: Path) -> bool:
-    """Whether these are pages over this home; another program may have the port, or pages over another home."""
+def _serves(url: str, mark: str) -> bool:
+    """Whether these are pages over the home of this mark; another program may have the port, or pages over another."""
     request = urllib.request.Request(url, headers={"Accept": "text/html"})  # noqa: S310 (the address is our own)
     try:
         with _OPENER.open(request, timeout=_ANSWER_WITHIN_S) as response:
-            return bool(response.headers.get(HOME_HEADER) == home_mark(home))
+            return bool(response.headers.get(HOME_HEADER) == mark)
     except (OSError, http.client.HTTPException):
         return False
 

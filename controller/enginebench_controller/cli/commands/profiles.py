@@ -349,7 +349,7 @@ def export(
     force: Force = False,
 ) -> None:
     """Export profiles for other programs. Unknown values are null, empty or left out, never 0."""
-    store = default_home().store
+    store = home_to_read().store
     found = {one.id: one for one in map(store.profile, profiles)}
     print_export(export_profiles(list(found.values()), store.peaks(), form, output, force=force), output)
 

@@ -9,6 +9,7 @@ import invented
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import StoreError
 from enginebench_controller.home import home_to_read
+from enginebench_ui.command import DEFAULT_PORT
 from enginebench_ui.launch import home_mark
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS
 from opened_pages import opened, texts
@@ -52,6 +53,23 @@ ASKED = {
     "profiles": ("profiles", "list", "--json"),
     "layers": ("profiles", "show", "p0000001", "--json"),
 }
+
+
+def test_profiles_are_exported_from_what_the_environment_names(run, synced, tmp_path, monkeypatch):
+    asked = ("profiles", "export", "p0000001")
+    mine = run(*asked).stdout
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "nothing"))
+    monkeypatch.setenv("ENGINEBENCH_STORE", synced.url)
+    assert run(*asked).stdout == mine
+
+
+def test_a_page_of_what_the_environment_names_is_opened_where_that_is_served(run, synced, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr("enginebench_ui.launch.show", lambda *asked: shown.append(asked) or 0)
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "nothing"))
+    monkeypatch.setenv("ENGINEBENCH_STORE", synced.url)
+    assert run("open", "b0000001").exit_code == 0
+    assert shown == [(tmp_path / "nothing", DEFAULT_PORT, "benchmark?id=b0000001", (synced.url,))]
 
 
 def test_what_is_under_way_is_left_out_until_it_is_whole(run, own, lake, monkeypatch):
