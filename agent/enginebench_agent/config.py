@@ -3,6 +3,7 @@
 import sys
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -144,7 +145,9 @@ def _environments(folder: DataFolder, table: Mapping[str, Any]) -> tuple[Environ
 
 def _environment(name: str, table: Mapping[str, Any], file: Path) -> EnvironmentConfig:
     _refuse_unknown(table, _ENVIRONMENT_KEYS, file)
-    python = Path(_get(table, "python", sys.executable if name == DEFAULT_ENVIRONMENT else "", file)).expanduser()
+    python = Path(_get(table, "python", sys.executable if name == DEFAULT_ENVIRONMENT else "", file))
+    with suppress(RuntimeError):  # of the home of an account that is none: as it stands it is no whole path
+        python = python.expanduser()
     if not python.is_absolute() or not is_environment_name(name):
         raise SetupError(f'{file}: the environment {name!r} needs a plain name and python = "/path/to/python"')
     engines = table.get("engines")

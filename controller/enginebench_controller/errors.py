@@ -6,6 +6,7 @@
 import re
 from collections.abc import Mapping
 from enum import IntEnum
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,18 @@ class ReservedError(AgentError):
 
 class OldAgentError(AgentError):
     """A target's agent is older than what was asked of it."""
+
+
+def typed_path(typed: str | PathLike[str]) -> Path:
+    """A path as a person typed it, with the home folder that a `~` means: no shell has put it into `--out=~/DIR`.
+
+    Raises `InputError` where this machine knows no such home.
+    """
+    path = Path(typed)
+    try:
+        return path.expanduser()
+    except RuntimeError:  # what pathlib says of an account that this machine does not know
+        raise InputError(f"{path}: this machine knows no home folder {path.parts[0]}; write the whole path") from None
 
 
 def leads_nowhere(path: Path) -> str:

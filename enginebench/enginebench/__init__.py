@@ -7,7 +7,6 @@ needs.
 
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enginebench_controller.errors import (
@@ -166,6 +165,7 @@ def _silent(sentence: str) -> None:
 
 
 def _home(path: Place | None) -> "Home":
+    from enginebench_controller.errors import typed_path
     from enginebench_controller.home import Home, default_home
 
-    return default_home() if path is None else Home(Path(path).expanduser())
+    return default_home() if path is None else Home(typed_path(path))

@@ -1,12 +1,20 @@
 """The home of enginebench: which folder it is."""
 
 import pwd
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from typer.testing import CliRunner
 
-from enginebench_controller.errors import InputError
+import enginebench
+from enginebench_controller.cli import make_app
+from enginebench_controller.errors import InputError, typed_path
 from enginebench_controller.home import default_home, home_to_read
+from enginebench_controller.plan.gate import parse_sides
+from enginebench_controller.plan.options import input_folder
+from enginebench_controller.store.lake.place import lake_at
 
 
 def unknown(key: object) -> NoReturn:
@@ -28,3 +36,36 @@ def test_stores_whose_quotes_do_not_end_are_a_sentence(monkeypatch: pytest.Monke
     monkeypatch.setenv("ENGINEBENCH_STORE", "/lake 'of the lab")
     with pytest.raises(InputError, match=r"ENGINEBENCH_STORE is .*No closing quotation.*quote it"):
         home_to_read()
+
+
+NOWHERE = "~nobody-of-this-name/results"
+"""As no shell puts anything in its place, and there is no such account."""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: typed_path(NOWHERE),
+        lambda: lake_at(NOWHERE),
+        lambda: input_folder(Path(NOWHERE)),
+        lambda: parse_sides("net.onnx", "torch@old", f"plugin:{NOWHERE}", "torch"),
+        lambda: enginebench.open_store(NOWHERE),
+    ],
+)
+def test_a_home_that_is_not_known_is_one_sentence_wherever_a_path_is_typed(use: Callable[[], object]) -> None:
+    with pytest.raises(InputError, match=r"~nobody-of-this-name/results: .* no home folder ~nobody-of-this-name;"):
+        use()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("store", "backup"), ("ca", "issue", "agent", "nuc", "--host=nuc", "--out"), ("plugin", "new", "x", "--into")],
+)
+def test_commands_write_nothing_to_a_home_that_is_not_known(
+    words: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
+    done = CliRunner().invoke(make_app(words), [*words, NOWHERE])
+    assert isinstance(done.exception, InputError) and "no home folder ~nobody-of-this-name" in str(done.exception)
+    assert list(tmp_path.iterdir()) == []

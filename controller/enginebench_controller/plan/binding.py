@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from enginebench_controller.errors import InputError, ModelError, UnknownFormatError, UnknownModelError
+from enginebench_controller.errors import InputError, ModelError, UnknownFormatError, UnknownModelError, typed_path
 from enginebench_controller.models.derive.quantize import int8_version
 from enginebench_controller.models.derive.rebatch import rebatch
 from enginebench_controller.models.formats.signature import ModelDescription
@@ -92,7 +92,7 @@ class Binder:
     def _with_inputs(self, model: BoundModel, chosen: InputSet) -> BoundModel:
         if self._plan.input_folder is None:
             return replace(model, input_set=chosen)
-        folder = Path(self._plan.input_folder).expanduser()
+        folder = typed_path(self._plan.input_folder)
         filled = {one.input for one in chosen.values}
         files = [one for one in model.inputs if one.name not in filled]
         if filled and not files:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import InputError, typed_path
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import select_engines
 from enginebench_controller.plan.expand import Expansion
@@ -107,7 +107,7 @@ def _options(text: str | None) -> dict[str, str]:
 
 
 def _project(name: str, text: str) -> Path:
-    folder = Path(text.removeprefix(PLUGIN)).expanduser().absolute()
+    folder = typed_path(text.removeprefix(PLUGIN)).absolute()
     if not folder.is_dir():
         raise InputError(f"{name} {text}: there is no folder {folder}")
     if not any((folder / file).is_file() for file in ("pyproject.toml", "setup.py")):

@@ -9,7 +9,7 @@ from enum import Enum, StrEnum, auto
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import InputError, typed_path
 from enginebench_controller.models.inputs.shapes import split_by_input
 
 
@@ -430,7 +430,7 @@ def _inputs(text: str) -> dict[str, Any]:
 
 def input_folder(folder: Path) -> str:
     """The plan's field for a folder of inputs: absolute, so that a rerun finds it from anywhere."""
-    return str(folder.expanduser().absolute())
+    return str(typed_path(folder).absolute())
 
 
 def _written(option: PlanOption, value: Any) -> Iterator[str]:

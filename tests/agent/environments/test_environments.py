@@ -342,6 +342,12 @@ def test_what_is_written_of_environments_is_read_alike_in_every_locale(tmp_path:
     assert json.loads(listed.stdout)["environments"][1]["python"] == "/opt/Größe/bin/python", listed.stderr
 
 
+def test_a_python_in_a_home_that_is_not_known_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "agent.toml").write_text("[environments.old]\npython = '~nobody-of-this-name/bin/python'\n")
+    with pytest.raises(SetupError, match="environment 'old' needs a plain name and python"):
+        load_config(DataFolder(tmp_path))
+
+
 @pytest.mark.parametrize("name", ["default", "unknown", "written"])
 def test_only_added_environments_can_be_removed(tmp_path: Path, name: str) -> None:
     (tmp_path / "agent.toml").write_text(f"[environments.written]\npython = '{sys.executable}'\n")

@@ -37,6 +37,7 @@ def test_a_folder_that_is_not_there_is_said(tmp_path):
     assert missing_folder(Quantization(folder=str(tmp_path))) == ""
     assert missing_folder(Quantization()) == ""
     assert f"There is no folder {tmp_path}/none" in missing_folder(Quantization(folder=f"{tmp_path}/none"))
+    assert "There is no folder ~nobody-of-this-name/x" in missing_folder(Quantization(folder="~nobody-of-this-name/x"))
 
 
 def test_the_command_line_knows_these_words(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import typer
 
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.options import Json
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import InputError, typed_path
 from enginebench_controller.home import default_home
 from enginebench_controller.targets.addresses import new_target
 from enginebench_controller.targets.authority.issued import Bundle, CertificateState, Issued
@@ -185,7 +185,7 @@ def _destination(name: str, out: Path | None, *, install: bool = False) -> Path:
         raise InputError("--install and --out name two folders; leave one out")
     if install:
         return default_home().tls.absolute()
-    return (Path(name) if out is None else out.expanduser()).absolute()  # in --out=~/DIR no shell has
+    return (Path(name) if out is None else typed_path(out)).absolute()
 
 
 def _new_folder(folder: Path) -> Path:

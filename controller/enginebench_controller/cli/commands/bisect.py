@@ -14,7 +14,7 @@ from enginebench_controller.cli.console import plain, print_json, print_table, r
 from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets_to_measure
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import GateProgress, remind
-from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.errors import ExitCode, InputError, typed_path
 from enginebench_controller.files.new_file import check_new_files
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
 from enginebench_controller.home import Home, default_home
@@ -194,7 +194,7 @@ def _candidates(
         "engine": engine,
         "model": model,
         "package": package,
-        "wheels": None if wheels is None else str(wheels.expanduser().absolute()),
+        "wheels": None if wheels is None else str(typed_path(wheels).absolute()),
     }
 
 

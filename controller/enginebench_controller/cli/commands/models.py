@@ -13,7 +13,7 @@ from enginebench_controller.cli.options import Json, Model, Trust
 from enginebench_controller.cli.plan_options import given_shapes, plan_options
 from enginebench_controller.cli.progress import deriving
 from enginebench_controller.cli.tables import instant
-from enginebench_controller.errors import InputError, UnknownFormatError
+from enginebench_controller.errors import InputError, UnknownFormatError, typed_path
 from enginebench_controller.files.benchmarks import model_document
 from enginebench_controller.files.documents import head
 from enginebench_controller.home import Home, default_home
@@ -116,7 +116,7 @@ def quantize(
         calibration_seed=seed,
         samples=samples or SEEDED_SAMPLES,
         shapes=given_shapes(fields),
-        given=None if inputs is None else CalibrationFolder(inputs.expanduser(), _checked(image), samples),
+        given=None if inputs is None else CalibrationFolder(typed_path(inputs), _checked(image), samples),
     )
     made(child)
     _print(child, as_json=json)

@@ -10,7 +10,7 @@ import typer
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, remark, stdout
 from enginebench_controller.cli.options import Json
-from enginebench_controller.errors import ExitCode
+from enginebench_controller.errors import ExitCode, typed_path
 from enginebench_controller.files.documents import head
 from enginebench_controller.files.plugin_project import write_plugin_project
 from enginebench_controller.home import default_home
@@ -32,7 +32,7 @@ def new(
     ] = None,
 ) -> None:
     """Write a distribution whose engine runs and keeps the contract as it is, for you to put yours in its place."""
-    place = write_plugin_project(name, into)
+    place = write_plugin_project(name, None if into is None else typed_path(into))
     print(place)  # data
     remark(f"put your engine into {place}/src; `enginebench plugin check {place}` says which promises it breaks")
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from enginebench_controller.cli.console import confirmed, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json, Stores
-from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.errors import ExitCode, InputError, typed_path
 from enginebench_controller.files.store_answers import (
     check_document,
     compact_document,
@@ -115,7 +115,7 @@ def backup(
 ) -> None:
     """Copy the results to a new file, whole and checked. Others wait meanwhile."""
     remark("copying …")
-    copy = default_home().store.backup(to.expanduser().absolute())
+    copy = default_home().store.backup(typed_path(to).absolute())
     remark(f"checked: {copy} ({copy.stat().st_size / 1e6:,.1f} MB); `enginebench store restore {copy}` takes it up")
 
 
@@ -128,7 +128,7 @@ def restore(
     store = default_home().store
     if not (yes or confirmed(f"put {file} in the place of {store.path}? The present results are kept.")):
         return
-    kept = store.restore(file.expanduser().absolute())
+    kept = store.restore(typed_path(file).absolute())
     remark(f"restored from {file}")
     if kept:
         remark(f"what was there before: {kept}; `enginebench store restore {kept}` undoes this")

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.errors import InputError, ModelError
+from enginebench_controller.errors import InputError, ModelError, typed_path
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.models.zoo import PREFIX
@@ -149,7 +149,7 @@ def check_plugin(
     be installed, or is not listed.
     """
     models = [_found_again(home, model) for model in models]
-    is_local = target is None or (target == LOCAL_TARGET and Path(project).expanduser().exists())
+    is_local = target is None or (target == LOCAL_TARGET and typed_path(project).exists())
     if is_local and not means_own_agent(home):
         raise InputError(
             f"the target {LOCAL_TARGET} has an agent of its own, and a plugin is installed by one of this command: "
@@ -175,7 +175,7 @@ def distribution_of(name: str) -> str:
 
 
 def _requirement(project: str) -> str:
-    folder = Path(project).expanduser()
+    folder = typed_path(project)
     if folder.exists():
         if folder.is_dir() and not any((folder / name).is_file() for name in ("pyproject.toml", "setup.py")):
             raise InputError(f"{project} is no plugin project, as it has no pyproject.toml")

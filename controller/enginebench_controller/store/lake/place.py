@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from enginebench_controller.errors import InputError, StoreError, StoreUnreachableError
+from enginebench_controller.errors import InputError, StoreError, StoreUnreachableError, typed_path
 from enginebench_controller.store.lake.tables import KINDS, MODELS, MONTH, SCHEMA, TABLES, Kind, LakeTable, arrow_schema
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def lake_at(said: str) -> Lake:
     Raises `InputError` for what is no folder or s3://BUCKET/…, has secrets, or has in its path what no lake can.
     """
     if "://" not in said:
-        folder = str(Path(said).expanduser().absolute())
+        folder = str(typed_path(said).absolute())
         if taken := _TAKEN_FOR_PART_OF_A_URL.search(folder):
             raise InputError(f"a lake cannot have {taken[0]!r} in its path, as {folder!r} has; name another folder")
         return Lake(folder)

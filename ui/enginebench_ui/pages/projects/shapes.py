@@ -1,9 +1,10 @@
 """Projects as a table with the best measured of each, and a new version as the command that a job carries out."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
+from enginebench_controller.errors import InputError, typed_path
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, Status
 from enginebench_controller.store.models import Project
 from enginebench_controller.verdicts.doubts import flags, status_words
@@ -61,15 +62,16 @@ def prune_arguments(digest: str, sparsity_percent: float) -> tuple[str, ...]:
 
 def missing_folder(wish: Quantization) -> str:
     """Say that there is no such folder on the machine that serves the pages; empty where there is."""
-    if not wish.folder or Path(wish.folder).expanduser().is_dir():
-        return ""
+    with suppress(InputError):  # of the home of an account that is none
+        if not wish.folder or typed_path(wish.folder).is_dir():
+            return ""
     return f"There is no folder {wish.folder} on the machine that serves these pages."
 
 
 def _source(wish: Quantization) -> tuple[str, ...]:
     if not wish.folder:
         return (f"--seed={wish.seed}",)
-    folder = Path(wish.folder).expanduser().absolute()
+    folder = typed_path(wish.folder).absolute()
     options = {"resize": wish.resize, "layout": wish.layout, "scale": wish.scale, "mean": wish.mean, "std": wish.std}
     return (f"--inputs={folder}", *(f"--image-{name}={value}" for name, value in options.items() if value))
 
