@@ -248,16 +248,16 @@ async def resume(home: Home, wish: ResumeOrder, announce: Announce) -> tuple[Tak
 
 
 async def look(home: Home, wish: ResumeOrder) -> tuple[Waiting, ...]:
-    """What `resume` would find; changes nothing.
-
-    Raises `InputError` for a plan that cannot be read, and for a wish for an unknown target.
-    """
+    """What `resume` would find; changes nothing. Raises `InputError` for a wish for an unknown target."""
     check_targets(home, wish.targets)
     found = []
     for path in plans(home.path):
-        pending = unclaimed(path)
-        if pending is not None and wish.is_wanted(pending.id):
-            found.append(await _look(home, pending, wish))
+        try:
+            pending = unclaimed(path)
+            if pending is not None and wish.is_wanted(pending.id):
+                found.append(await _look(home, pending, wish))
+        except InputError as error:
+            found.append(Waiting(path.stem, path.name, 0, reasons=(str(error),)))
     return tuple(found)
 
 
@@ -306,7 +306,7 @@ async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
             async with open_client(home, target) as client:
                 known = await known_runs(client, [one for one in cases if one.case.target == target])
                 states.update(state == run_pb2.RUN_STATE_FINISHED for state in known.values())
-        except (UnreachableError, InputError) as error:
+        except (UnreachableError, AgentError, InputError) as error:
             reasons.append(str(error))
     missing = sum(not one.settled for one in cases)
     return Waiting(pending.id, pending.name, missing, states[True], states[False], tuple(reasons))

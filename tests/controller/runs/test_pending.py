@@ -7,14 +7,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import AgentError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case, Interleave
 from enginebench_controller.records import (
@@ -34,9 +35,11 @@ from enginebench_controller.records import (
     PassOrder,
     StopRule,
 )
+from enginebench_controller.runs import resuming
 from enginebench_controller.runs.execution import groups_of
 from enginebench_controller.runs.outcome import run_spec
-from enginebench_controller.runs.resuming import ResumeOrder, look
+from enginebench_controller.runs.remote_run import Unreported
+from enginebench_controller.runs.resuming import ResumeOrder, look, resume
 from enginebench_controller.runs.undertaking import (
     Pending,
     Undertaking,
@@ -203,6 +206,36 @@ def test_a_plan_of_another_version_is_told_and_kept(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no plan that this version .* remove the file"), claimed(path):
         pass
     assert path.exists()
+
+
+async def test_a_plan_of_another_version_is_told_beside_the_others_by_who_looks_and_by_who_resumes(
+    tmp_path: Path,
+) -> None:
+    for pending in (PENDING, replace(PENDING, cases=(replace(JOB, outcome_id="m3"),))):
+        with written(tmp_path, pending):
+            pass
+    strange = tmp_path / "pending" / "m1.json"
+    strange.write_bytes(strange.read_bytes().replace(b'"form":1', b'"form":9'))
+
+    home, order = Home(tmp_path), ResumeOrder()
+    for found in (await look(home, order), await resume(home, order, lambda *_: Unreported())):
+        reasons = {one.id: one.reasons[0] for one in found}
+        assert set(reasons) == {"m1", "b1"} and "no plan that this version" in reasons["m1"]
+
+
+async def test_a_target_that_refuses_to_tell_is_a_reason_and_not_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def refused(*_: Any, **__: Any) -> AsyncIterator[None]:
+        raise AgentError("you may look, and not ask for runs")
+        yield
+
+    monkeypatch.setattr(resuming, "open_client", refused)
+    with written(tmp_path, PENDING):
+        pass
+    (found,) = await look(Home(tmp_path), ResumeOrder())
+    assert found.reasons == ("you may look, and not ask for runs",)
 
 
 def test_a_plan_that_cannot_be_written_stops_the_command(tmp_path: Path) -> None:
