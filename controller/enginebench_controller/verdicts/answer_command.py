@@ -1,7 +1,8 @@
 """The command that would tell what an answer cannot: the plan of its benchmark, for those that are in doubt."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from enginebench_controller.errors import InputError
@@ -22,13 +23,21 @@ _AXES: Mapping[str, Callable[[Measurement], Any]] = {
 """By field of a plan, what members of one answer differ in, beside their engines and the options of these."""
 
 
+@dataclass(frozen=True)
+class TellingCommand:
+    """A command as it is typed, and what of its answer it measures again, in doubt or not: lists multiply out."""
+
+    text: str
+    measured: tuple[Measurement, ...]
+
+
 def command_that_would_tell(
     document: Mapping[str, Any],
     members: Sequence[Measurement],
     fellows: Sequence[Measurement],
     processes: int | None,
     models: Collection[ModelVersion] = (),
-) -> str | None:
+) -> TellingCommand | None:
     """The command for these members of a benchmark with this plan, each in so many processes.
 
     `fellows` are all of their answer, which tell what each engine can do. `models` tell of which versions copies for
@@ -43,9 +52,10 @@ def command_that_would_tell(
     try:
         plan = make_plan({key: value for key, value in document.items() if key in _KEPT}, "the plan")
         fields = plan.document() | _work(plan, members, fellows, names) | _timing(plan, processes)
-        return run_command(make_plan({key: value for key, value in fields.items() if key in _KEPT}, "the plan"))
+        text = run_command(make_plan({key: value for key, value in fields.items() if key in _KEPT}, "the plan"))
     except InputError:
         return None
+    return TellingCommand(text, tuple(_measured(fields["engines"], members, fellows)))
 
 
 def _work(
@@ -82,6 +92,16 @@ def _engines(plan: Plan, members: Sequence[Measurement], fellows: Sequence[Measu
     done = [[one for one in fellows if _typed(one) == name] for name in named]
     able = all(set(_each(own, axis)) >= set(_each(members, axis)) for own in done for axis in _AXES.values())
     return named if able or plan.engines != ("all",) else ["all"]
+
+
+def _measured(
+    engines: Sequence[str], members: Sequence[Measurement], fellows: Sequence[Measurement]
+) -> Iterator[Measurement]:
+    """Those of the fellows that these engines measure along the axes of the members."""
+    axes = [(value_of, _each(members, value_of)) for value_of in _AXES.values()]
+    for one in fellows:
+        if (engines == ["all"] or _typed(one) in engines) and all(value_of(one) in known for value_of, known in axes):
+            yield one
 
 
 def _typed(one: Measurement) -> str:

@@ -216,8 +216,9 @@ def _told(start: Answer, order: Sequence[Rival], found: Ranking, ground: AnswerG
         # How the numbers scatter there says nothing of how many it takes when nobody disturbs.
         processes = None if _is_disturbed(contested) else found.processes
         again, fellows = ([one.measurement for one in some] for some in (contested, order))
-        command = command_that_would_tell(ground.plan or {}, again, fellows, processes, ground.models)
-        advice = command and _advice(order, contested, processes)
+        telling = command_that_would_tell(ground.plan or {}, again, fellows, processes, ground.models)
+        if telling is not None:
+            command, advice = telling.text, _advice(order, contested, telling.measured, processes)
     return replace(
         start,
         outcome=_outcome(standings),
@@ -269,12 +270,13 @@ def _is_disturbed(members: Sequence[Rival]) -> bool:
     return max((disturbed_share(one.measurement) for one in members), default=0.0) > WORTH_WAITING
 
 
-def _advice(order: Sequence[Rival], contested: Sequence[Rival], processes: int | None) -> str:
-    """When to measure again, and how long that takes: "this would tell, in about 3 minutes"."""
+def _advice(
+    order: Sequence[Rival], contested: Sequence[Rival], measured: Sequence[Measurement], processes: int | None
+) -> str:
+    """When to measure again, and how long all takes that is `measured` then: "this would tell, in about 3 minutes"."""
     when = "when the machine is quiet, this would tell" if _is_disturbed(contested) else "this would tell"
     if processes is not None and processes >= MOST_PROCESSES:
         when = "it takes very many processes; this would tell more"
-    measured = [one.measurement for one in contested]
     count = max(processes or 0, PROCESSES[True], *(len(one.processes) for one in measured))
     costs = [_seconds_a_process(one, [member.measurement for member in order]) for one in measured]
     known = [one for one in costs if one is not None]

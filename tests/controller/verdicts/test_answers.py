@@ -178,6 +178,21 @@ def test_how_long_it_takes_is_told_with_the_command():
     assert answer.advice == f"this would tell, in about {told}" and answer.lines[1].startswith(f"{answer.advice}: ")
 
 
+def test_how_long_it_takes_is_of_all_that_the_command_measures_and_not_of_what_is_in_doubt_alone():
+    """One of the two in doubt has no hint, so that all engines are asked: the slow one is measured once more, too."""
+    hinted = replace(ASKED, hint=Hint.LATENCY)
+    asked = [("a", 4.0, "a", ASKED), ("hinted", 4.1, "a", hinted), ("b", 4.1, "b", ASKED), ("far", 40.0, "far", ASKED)]
+    members = [
+        begun_each(8, member(name, ms, spread=0.1, engine=EngineRef(engine, "default", "1.0"), configuration=one))
+        for name, ms, engine, one in asked
+    ]
+    plan = PLAN | {"hint": ["none", "latency"]}
+    (answer,) = answered(*members, plan=plan)
+    words = shlex.split(answer.command)
+    minutes = int(words[words.index("--processes") + 1]) * 8 / 60
+    assert answer.advice.endswith(f", in about {minutes:.0f} minutes")
+
+
 def test_a_sentence_that_tells_nothing_names_two_ranges_and_counts_the_others():
     (answer,) = answered(*(member(f"engine{place}", 4.0 + place / 50, spread=0.3) for place in range(6)))
     assert answer.outcome is AnswerOutcome.CANNOT_TELL and len(answer.places) == 6
