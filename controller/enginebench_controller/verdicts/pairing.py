@@ -235,15 +235,27 @@ def _name(others: Sequence[str], own: Sequence[str], models: Mapping[str, ModelV
 
 def _rounded(first: Measurement, second: Measurement, checks: Mapping[str, OutputCheck]) -> Iterator[str]:
     """How far outputs are apart that are to be the same but for rounding: a gain in speed is paid for with that."""
-    for one in (first, second):
+    for one, other in ((first, second), (second, first)):
         check = checks.get(one.id)
-        tolerance = check.tolerance if check and check.tolerance and math.isfinite(check.tolerance) else None
-        if check and tolerance and not check.problem and check.max_relative_error is not None:
-            yield (
-                f"outputs of {one.model_name} differ by at most {check.max_relative_error:.2%} of the largest value "
-                f"from those of {(second if one is first else first).model_name}, on the inputs measured "
-                f"({100 * tolerance:.3g}% is what rounding explains)"
-            )
+        error = check.max_relative_error if check and not check.problem else None
+        if check and error is not None and check.tolerance and math.isfinite(check.tolerance):
+            yield _how_far(one.model_name, other.model_name, error, check.largest_relative_error, check.tolerance)
+
+
+def _how_far(name: str, other: str, nearest: float, farthest: float | None, tolerance: float) -> str:
+    """In words. The output nearest to its bound need not be the farthest: rounding explains more of one with noise."""
+    explained = f"{100 * tolerance:.3g}% is what rounding explains"
+    if farthest is None:  # as one of them could not be compared
+        return (
+            f"of the outputs of {name} that can be compared with those of {other}, on the inputs measured, the one "
+            f"nearest to its bound differs by {nearest:.2%} of the largest value ({explained} of it)"
+        )
+    if farthest > nearest:
+        explained = f"the one nearest to its bound by {nearest:.2%}: {explained} of it"
+    return (
+        f"outputs of {name} differ by at most {farthest:.2%} of the largest value from those of {other}, on the inputs "
+        f"measured ({explained})"
+    )
 
 
 def _by_work(

@@ -13,9 +13,11 @@ from enginebench_controller.records import (
     Configuration,
     Effective,
     EngineRef,
+    Grounds,
     Hint,
     Load,
     ModelVersion,
+    OutputNoise,
     Readback,
     ReadbackSource,
 )
@@ -224,6 +226,28 @@ def test_how_a_version_came_about_and_how_far_its_outputs_are_stand_beside_the_v
     assert made == "net-int8 is a version of net: int8 QDQ, u8 × s8 (7 bits), min-max over 8 inputs of seed 0"
     assert "outputs of net-int8 differ by at most 3.00% of the largest value from those of net" in outputs
     assert precision.startswith("effective precision differs: ") and "u8 on fake" in precision
+
+
+def test_at_most_is_said_of_all_outputs_and_the_one_nearest_to_its_bound_beside_it():
+    """Rounding alone moves the boxes by much, so that they are farther apart than the scores and nearer to nothing."""
+    assert "outputs of net-int8 differ by at most 40.00% of the largest value" in of_scores_and_boxes(5.0, (2, 10))
+    assert "(the one nearest to its bound by 3.00%: " in of_scores_and_boxes(5.0, (2, 10))
+
+
+def test_of_outputs_that_cannot_all_be_compared_nothing_is_said_at_most():
+    told = of_scores_and_boxes(None, (4, 5))
+    assert "the one nearest to its bound differs by 3.00% of the largest value" in told and "at most" not in told
+
+
+def of_scores_and_boxes(noise, shape):
+    """What is said of scores that are 3 % apart, and of boxes of this noise and shape."""
+    grounds = Grounds(noise=(OutputNoise("boxes", noise),))
+    boxes, moved = (replace(invented.outputs(shift=shift), name="boxes") for shift in (0.0, 0.4))
+    before = version("m1", FP32, captured_outputs=(invented.outputs(), boxes), grounds=grounds)
+    after = (invented.outputs(shift=0.03), replace(moved, shape=shape))
+    pair = (before, version("m2", INT8, effective=U8, captured_outputs=after))
+    (compared,) = compare_pairs([pair], raw({"m1": 4.0, "m2": 2.0}), MODELS)
+    return next(one for one in compared.remarks if "on the inputs measured" in one)
 
 
 def test_a_damaged_lineage_ends():
