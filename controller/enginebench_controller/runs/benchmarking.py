@@ -43,9 +43,11 @@ class BenchmarkOrder:
 
 
 def order_again(benchmark: Benchmark, *, trusted: bool = False) -> BenchmarkOrder:
-    """The order that repeats a benchmark. Raises `InputError` when its plan is of another version."""
+    """The order that repeats a benchmark. Raises `InputError` when its plan is of another version, or none of ours."""
     document = dict(benchmark.plan)
     digests = document.pop("digests", None)
+    if not (digests is None or (isinstance(digests, dict) and all(isinstance(one, str) for one in digests.values()))):
+        raise InputError(f"the plan of benchmark {benchmark.id} names no versions of its models to run it again with")
     document.pop("left_out", None)
     document.pop("members", None)
     document.pop("search", None)

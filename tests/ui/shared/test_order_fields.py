@@ -100,6 +100,13 @@ def test_an_address_says_how_often_requests_arrive_and_what_the_model_is_fed():
     ]
 
 
+@pytest.mark.parametrize("odd", [None, 5, "text", [3], {"a": {}}])
+def test_a_plan_in_a_form_that_is_not_ours_begins_a_form_with_what_can_be_read(odd):
+    plan = {"models": ["m"], "engines": ["x"], **dict.fromkeys(("digests", "targets", "shapes", "seed", "batch"), odd)}
+    assert address_of(plan)[:2] == [("model", "m"), ("engine", "x")]
+    assert address_of({"models": odd, "engines": odd})[0][0] == "model"
+
+
 def test_an_engine_in_an_address_is_the_one_of_its_environment():
     elsewhere = target(engine("x"), engine("x", environment="old"), engine("y", environment="own"))
     assert [engine_key(one, [elsewhere]) for one in ("x@default", "x@old", "y@own", "z@own", "x")] == [

@@ -134,13 +134,16 @@ def axes_of(plan: Mapping[str, Any]) -> Fields:
 
 
 def address_of(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what the address of a form says that begins with models, places, configurations and inputs of a plan."""
-    axes, digests = axes_of(plan), plan.get("digests") or {}
-    models = [str(digests.get(name, name))[:_DIGEST_OR_NAME] for name in plan.get("models", ())]
+    """Return what the address of a form says that begins with models, places, configurations and inputs of a plan.
+
+    What an imported plan says in another form than ours is left out.
+    """
+    axes, digests = axes_of(plan), _by_name(plan.get("digests"))
+    models = [str(digests.get(name, name))[:_DIGEST_OR_NAME] for name in _several(plan.get("models"))]
     said = [("model", ",".join(models))]
-    if (engines := [str(one) for one in plan.get("engines", ())]) != ["all"]:
+    if (engines := _several(plan.get("engines"))) != ["all"]:
         said.append(("engine", ",".join(engines)))
-    said += [(name, ",".join(map(str, plan[field]))) for name, field in _PLACES.items() if plan.get(field)]
+    said += [(name, ",".join(found)) for name, field in _PLACES.items() if (found := _several(plan.get(field)))]
     for one, several, toggle in (("batch", "batches", "batches_on"), ("cores", "several_cores", "cores_on")):
         values = [str(value) for value in axes.get(one, ())]
         if len(values) > 1:
@@ -150,9 +153,18 @@ def address_of(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     said += [(name, str(value)) for name in ("precision", "load", "hint") for value in axes.get(name, ())]
     said += [("streams", ", ".join(map(str, axes["streams"])))] if axes.get("streams", [1]) != [1] else []
     said += [(name, ", ".join(map(str, axes[name]))) for name in ("requests", "rate") if axes.get(name)]
-    said += [(name, str(plan[field])) for name, field in _INPUTS.items() if plan.get(field)]
-    said += [(name, _pairs_text(plan[field])) for name, field in _PAIRS.items() if plan.get(field)]
+    told = ((name, plan.get(field)) for name, field in _INPUTS.items())
+    said += [(name, str(value)) for name, value in told if value and isinstance(value, str | int)]
+    said += [(name, _pairs_text(pairs)) for name, field in _PAIRS.items() if (pairs := _by_name(plan.get(field)))]
     return said
+
+
+def _several(said: object) -> list[str]:
+    return list(map(str, said)) if isinstance(said, list | tuple) else []
+
+
+def _by_name(said: object) -> Mapping[str, Any]:
+    return said if isinstance(said, Mapping) else {}
 
 
 def _pairs_text(said: Mapping[str, Any]) -> str:
