@@ -29,6 +29,9 @@ _METRICS = "/v1/metrics"
 _LIMIT_S, _LIMIT_OF_ONE_S = 60, 10
 """How long a tracker may take: to be reached, where it may first make its tables, and for each result."""
 
+_MOST_SHOWN = 500
+"""Characters of why it takes no results: libraries hand whole pages on."""
+
 
 @dataclass(frozen=True)
 class Destination:
@@ -206,5 +209,5 @@ def _delivery(destination: Destination, code: int | None, lines: Sequence[str]) 
     if code == 0:
         return Delivery(tuple(lines), "")
     if code == 1 and lines:
-        return Delivery(tuple(lines[:-1]), _without_secrets(lines[-1]))
+        return Delivery(tuple(lines[:-1]), sending.cut(_without_secrets(lines[-1]), _MOST_SHOWN))
     return Delivery(tuple(lines), f"what sends to {destination.tracker} ended with {code}")

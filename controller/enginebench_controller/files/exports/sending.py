@@ -95,6 +95,9 @@ _NAME_LENGTH = {Tracker.MLFLOW: 250, Tracker.WANDB: 128}
 _VALUE_LENGTH = 500
 """As long may names of runs and parameters be in MLflow, of some versions longer; the document has all."""
 
+_REASON_LENGTH = 2_000
+"""So much of what a library says is handed on: far more than is shown, once its secrets are hidden."""
+
 
 def main() -> int:
     """Carry out the order on stdin."""
@@ -132,14 +135,15 @@ def _reason(error: BaseException) -> str:
         return innermost.strerror
     if isinstance(innermost, ModuleNotFoundError):  # of the whole MLflow, for addresses that are no server's
         return f"such an address needs {innermost.name}, which comes with the whole library: pip install mlflow"
-    return _cut(" ".join(str(error).split()).rstrip(".") or type(error).__name__, _VALUE_LENGTH)
+    return cut(" ".join(str(error).split()).rstrip(".") or type(error).__name__, _REASON_LENGTH)
 
 
 def _before(error: BaseException) -> BaseException | None:
     return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def _cut(text: str, length: int) -> str:
+def cut(text: str, length: int) -> str:
+    """A text of so many characters at most, with … where more of it was."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
@@ -178,14 +182,14 @@ def _add_run(client: Any, experiment: str, one: SentResult) -> None:
         else client.create_run(
             experiment,
             start_ms,
-            {name: _cut(value, _VALUE_LENGTH) for name, value in tags.items()},
-            _cut(one.name, _NAME_LENGTH[Tracker.MLFLOW]),
+            {name: cut(value, _VALUE_LENGTH) for name, value in tags.items()},
+            cut(one.name, _NAME_LENGTH[Tracker.MLFLOW]),
         )
     )
     if run.info.status != "RUNNING":  # it has arrived whole before
         return
     metrics = [Metric(point.key, point.value, start_ms, 0) for point in one.points]
-    params = [Param(name, _cut(value, _VALUE_LENGTH)) for name, value in one.labels.items()]
+    params = [Param(name, cut(value, _VALUE_LENGTH)) for name, value in one.labels.items()]
     client.log_batch(run.info.run_id, metrics, params)
     client.log_text(run.info.run_id, one.document, "measurement.json")
     client.update_run(run.info.run_id, _MLFLOW_STATUS.get(one.status, "FINISHED"))
@@ -268,7 +272,7 @@ def to_wandb(_: str, results: Sequence[SentResult]) -> Iterator[str]:
         run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
             id=one.id,
-            name=_cut(one.name, _NAME_LENGTH[Tracker.WANDB]),
+            name=cut(one.name, _NAME_LENGTH[Tracker.WANDB]),
             group=one.benchmark_id,
             config=configuration_of(one),
             resume="allow" if is_online else None,

@@ -133,9 +133,11 @@ def test_what_is_refused_does_not_tell_its_secrets(said):
 
 
 @pytest.mark.slow
-def test_a_library_that_names_a_password_is_not_repeated():
+@pytest.mark.parametrize("times", [1, 100], ids=["short", "longer than what is shown"])
+def test_a_library_that_names_a_password_is_not_repeated(times):
     """It says of a port: "nonnumeric port: 'secret@127.0.0.1'"."""
-    problem = delivered(Destination(Tracker.OTLP, "http://me:secret@127.0.0.1/v1/metrics"), ()).problem
+    url = f"http://me:{times * 'secret'}@127.0.0.1/v1/metrics"
+    problem = delivered(Destination(Tracker.OTLP, url), ()).problem
     assert "***@127.0.0.1" in problem and "secret" not in problem
 
 
