@@ -78,10 +78,14 @@ class StepTime:
         return False
 
     def charged(self, step: StoredStep) -> StoredStep:
-        """The step, charged for all of its time where that is over: in a process that hangs the search did not rest."""
-        if self.seconds_left():
+        """The step, charged for no more than was spent since the target had the files: to send them is no search.
+
+        Where its time is over it is charged for all of it: in a process that hangs the search did not rest.
+        """
+        if self._began is None:
             return step
-        seconds = max(step.taken.seconds, self._spent_s())
+        spent_s = self._spent_s()
+        seconds = min(step.taken.seconds, spent_s) if self.seconds_left() else spent_s
         return replace(step, taken=replace(step.taken, seconds=seconds))
 
     def _spent_s(self) -> float:

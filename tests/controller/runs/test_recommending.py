@@ -53,6 +53,16 @@ def test_its_time_begins_when_the_target_has_the_model(clock):
     assert one.seconds_left() == pytest.approx(105)
 
 
+def test_a_step_is_not_charged_for_what_passed_before_the_target_had_the_model(clock):
+    taken = StepTaken(Step(StepPurpose.LOOK, (0,), 1, 1.0), (), {}, seconds=55)
+    one = StepTime(60, left_s=60)
+    clock.seconds += 50
+    assert one.charged(StoredStep("b0000001", taken, {})).taken.seconds == 55, "its files never came there"
+    one(())
+    clock.seconds += 5
+    assert one.charged(StoredStep("b0000001", taken, {})).taken.seconds == pytest.approx(5)
+
+
 @pytest.mark.parametrize(
     ("purpose", "decides"),
     [(StepPurpose.LOOK, False), (StepPurpose.RACE, False), (StepPurpose.CONFIRM, True), (StepPurpose.FOR_ALL, True)],
