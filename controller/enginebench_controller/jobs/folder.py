@@ -107,9 +107,15 @@ class JobFolder:
         return _written_at_unix_ns(self.path / "order.json")
 
     def ended_before(self, unix_ns: int) -> bool:
-        """Whether it said before this moment how it ended. Reads nothing."""
-        written_at_unix_ns = _written_at_unix_ns(self.path / "ending.json")
-        return written_at_unix_ns is not None and written_at_unix_ns < unix_ns
+        """Whether it said before this moment how it ended, or, of one whose process is gone, anything at all.
+
+        Of one that has said how it ended nothing is read, and of another its process alone.
+        """
+        told = _written_at_unix_ns(self.path / "ending.json")
+        if told is None and (process := self.process()) is not None and not process.is_alive:
+            files = (self.path / name for name in ("ending.json", "progress.json", "process.json"))
+            told = max(filter(None, map(_written_at_unix_ns, files)), default=None)
+        return told is not None and told < unix_ns
 
     def write_order(self, order: JobOrder) -> None:
         """Keep what the job is to do."""

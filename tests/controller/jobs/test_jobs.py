@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -213,6 +214,22 @@ def test_of_jobs_that_ended_long_ago_nothing_is_read(tmp_path, monkeypatch):
     assert [one.id for one in open_jobs(home)] == ["ac"]
     assert [one.id for one in jobs_with(home, ["aa", "ac", "ad"])] == ["ac", "aa"]
     assert sorted(read) == ["aa", "ab", "ac", "ac", "ac", "ad"]
+
+
+def test_of_a_job_that_was_lost_long_ago_its_process_alone_is_read(tmp_path, monkeypatch):
+    home, second_ns = Home(tmp_path), 1_000_000_000
+    folder = JobFolder(home.path / "jobs" / "aa")
+    folder.path.mkdir(parents=True)
+    folder.write_order(JobOrder("aa", ("run",), 100 * second_ns))
+    folder.write_process(replace(identify(os.getpid()), started_ticks=0))
+    folder.write_progress(JobProgress())
+    for file in folder.path.iterdir():
+        os.utime(file, (100, 100))
+    read, progress = [], JobFolder.progress
+    monkeypatch.setattr(JobFolder, "progress", lambda folder: read.append(folder.path.name) or progress(folder))
+
+    assert (jobs_since(home, 101 * second_ns), open_jobs(home), read) == ((), (), [])
+    assert [one.state for one in (*jobs_since(home, 99 * second_ns), *jobs(home))] == [JobState.LOST, JobState.LOST]
 
 
 @pytest.mark.fault(20)
