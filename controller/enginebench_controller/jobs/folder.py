@@ -1,6 +1,8 @@
 """The folder of a job and the files in it, each written at once and read by anybody at any time."""
 
+import errno
 import json
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,10 @@ from enginebench_proto.agreed.durable import write_whole
 
 _PROC = Path("/proc")
 _GONE = ("Z", "X")
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+ROOM_WITHIN_S, LOOK_FOR_ROOM_S = 60.0, 1.0
+"""How long a job that has ended waits for room to say so, and how often it looks."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +137,23 @@ class JobFolder:
             _write(self.path / "progress.json", _PROGRESS, progress)
 
     def write_ending(self, ending: JobEnding) -> None:
-        """Keep how it ended, where that can be written."""
+        """Keep how it ended, where that can be written; a disk that is full may have room again in a moment.
+
+        A job without it is lost for good.
+        """
+        until_s = time.monotonic() + ROOM_WITHIN_S
         with suppress(OSError):
+            while not self._has_written(ending) and time.monotonic() < until_s:
+                time.sleep(LOOK_FOR_ROOM_S)
+
+    def _has_written(self, ending: JobEnding) -> bool:
+        try:
             _write(self.path / "ending.json", _ENDING, ending)
+        except OSError as error:
+            if error.errno not in _DISK_FULL:
+                raise
+            return False
+        return True
 
 
 def _written_at_unix_ns(file: Path) -> int | None:
