@@ -290,7 +290,9 @@ def _shortlist(known: Known) -> list[int]:
         return nearest if doubted or not nearest or len(known.telling(nearest[0])) < FRESH else []
     safest = max(known.measured, key=lambda one: (known.chance[one], -known.cost.middle[one]))
     sure = known.safe()
-    wanted = [*known.promising()[:2], safest if sure is None else sure, *known.by_cost()[:2]]
+    # What nobody has looked at may be best, all of it: while one is known, fresh processes are for what was looked at.
+    promising = [one for one in known.promising() if leader is None or one in known.measured]
+    wanted = [*promising[:2], safest if sure is None else sure, *known.by_cost()[:2]]
     is_held = leader is not None and len(known.telling(leader)) >= FRESH and known.limits(leader) is Limits.HELD
     if is_held and len(known.contenders()) < 2:
         wanted = [wanted[0], *doubted] if doubted else []

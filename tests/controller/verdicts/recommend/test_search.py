@@ -152,6 +152,15 @@ def test_it_begins_broad_and_keeps_ever_fewer() -> None:
     assert sum(one.seconds for one in taken) <= TERMS.budget_s
 
 
+def test_fresh_processes_are_for_what_was_looked_at_while_a_best_is_known() -> None:
+    """Of the others more may be expected, but each is one of many: rounds of the last stage are too dear for looks."""
+    looked = take(Step(StepPurpose.LOOK, (0, 2, 8), 1, 0.5), limit=2.0)
+    confirmed = take(Step(StepPurpose.CONFIRM, (2,), FRESH, 1.0), limit=2.0, begun=1)
+    step = next_step(POINTS, TERMS, [looked, confirmed])
+    assert isinstance(step, Step)
+    assert set(step.candidates) <= {0, 2, 8}
+
+
 def test_who_is_refused_never_comes_again_and_the_reason_is_told() -> None:
     best = best_within(1.0)
     taken, found = carried_out(limit=1.0, refused=(best,))
