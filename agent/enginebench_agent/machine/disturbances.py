@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from enginebench_agent.machine.sources import TICK_NS
+from enginebench_agent.machine.sources import JIFFY_NS, TICK_NS
 from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
 from enginebench_proto.v1 import measurement_pb2
 from enginebench_proto.v1.measurement_pb2 import Evidence, MachineUse
@@ -29,13 +29,14 @@ def disturbances(
     `highest_frequency_hz` is what the evidence's frequency is held against, such as that of `EvidenceReader`; without
     it a low frequency goes unnoticed. What the machine does not tell does not disturb.
     """
-    return list(_found(evidence, duration_ns, duration_ns * cores, highest_frequency_hz or 0))
+    return list(_found(evidence, duration_ns, cores, highest_frequency_hz or 0))
 
 
-def _found(evidence: Evidence, duration_ns: int, budget_ns: int, highest_frequency_hz: int) -> Iterator[Disturbance]:
+def _found(evidence: Evidence, duration_ns: int, cores: int, highest_frequency_hz: int) -> Iterator[Disturbance]:
+    budget_ns = duration_ns * cores
     if _exceeds(evidence.steal_ns, STEAL_SHARE * budget_ns):
         yield Disturbance(DisturbanceKind.STEAL, share=evidence.steal_ns / budget_ns)
-    if _exceeds(evidence.other_cpu_time_ns, OTHER_CPU_SHARE * budget_ns):
+    if _exceeds(evidence.other_cpu_time_ns, max(OTHER_CPU_SHARE * budget_ns, _miscounted_ns(cores))):
         yield Disturbance(DisturbanceKind.OTHER_PROCESSES, share=evidence.other_cpu_time_ns / budget_ns)
     if evidence.throttled_ns > 0:
         yield Disturbance(DisturbanceKind.THROTTLED, duration_ns=evidence.throttled_ns)
@@ -66,6 +67,16 @@ def _is_slow(evidence: Evidence, highest_frequency_hz: int) -> bool:
 
 def _exceeds(counted_ns: int, limit_ns: float) -> bool:
     return counted_ns >= FEWEST_TICKS * TICK_NS and counted_ns > limit_ns
+
+
+def _miscounted_ns(cores: int) -> int:
+    """How much time of others /proc/stat may show where so many cores were at work for this process alone.
+
+    The timer ticks on all of them at once: a stretch that holds a tick of it more than its length is shown as longer by
+    up to a jiffy on each core, while this process's own time, which is subtracted, is exact.
+    """
+    rounding_ns = TICK_NS if JIFFY_NS % TICK_NS else 0
+    return cores * JIFFY_NS + rounding_ns
 
 
 def is_quiet(used: MachineUse, cores: int) -> bool:

@@ -71,8 +71,14 @@ def reason(error: OSError, name: str) -> str:
 
 Probe = Callable[[], Mapping[str, Any]]
 
+_CLOCK_REALTIME_COARSE = 5
+"""A clock of clock_gettime(2) that moves with the kernel's timer; Python has no name for it."""
+
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 """The unit of /proc/stat: a change of less cannot be seen there."""
+
+JIFFY_NS = round(1e9 * time.clock_getres(_CLOCK_REALTIME_COARSE))
+"""The period of the kernel's timer. A processor that is at work as it ticks is charged a whole one in /proc/stat."""
 
 POWER_SUPPLY_PERIOD_NS = 1_000_000_000
 """How long a reading of the power supply is good for: some firmware takes milliseconds to answer."""

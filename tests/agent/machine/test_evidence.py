@@ -12,6 +12,7 @@ from machine import CPU, write, write_policies, write_pressure, write_stat
 from enginebench_agent.machine import this_process
 from enginebench_agent.machine.disturbances import disturbances, to_message
 from enginebench_agent.machine.evidence import EvidenceReader
+from enginebench_agent.machine.sources import TICK_NS
 from enginebench_proto.v1.measurement_pb2 import (
     DISTURBANCE_KIND_FREQUENCY,
     DISTURBANCE_KIND_OTHER_PROCESSES,
@@ -411,6 +412,31 @@ def test_a_block_is_disturbed_by_what_took_processor_time_from_it(
     evidence: Evidence, duration_ns: int, cores: int, phrases: list[str]
 ) -> None:
     assert [*map(str, disturbances(evidence, duration_ns, cores))] == phrases
+
+
+def charged_ns(cores: int, ticks: int, jiffy_ns: int) -> int:
+    """What /proc/stat shows of processors that were all at work in a stretch of so many ticks of the kernel's timer."""
+    return -(-cores * ticks * jiffy_ns // TICK_NS) * TICK_NS
+
+
+@pytest.mark.parametrize(("cores", "hertz"), [(1, 100), (2, 100), (2, 250), (4, 100), (8, 250), (8, 1000), (64, 250)])
+def test_what_the_kernels_ticks_make_of_ones_own_cores_is_no_other_process(
+    monkeypatch: pytest.MonkeyPatch, cores: int, hertz: int
+) -> None:
+    jiffy_ns = SECOND // hertz
+    monkeypatch.setattr("enginebench_agent.machine.disturbances.JIFFY_NS", jiffy_ns)
+    for block_ns in range(50 * MILLISECOND, 110 * MILLISECOND, MILLISECOND // 2):
+        more_ns = charged_ns(cores, block_ns // jiffy_ns + 1, jiffy_ns) - cores * block_ns
+        assert not disturbances(Evidence(other_cpu_time_ns=max(0, more_ns)), block_ns, cores)
+
+
+@pytest.mark.parametrize(("cores", "duration_ms", "used_ms"), [(2, 50, 20), (2, 100, 20), (8, 100, 50), (8, 1000, 401)])
+def test_others_are_told_from_the_kernels_ticks_on_two_cores_and_in_long_blocks(
+    monkeypatch: pytest.MonkeyPatch, cores: int, duration_ms: int, used_ms: int
+) -> None:
+    monkeypatch.setattr("enginebench_agent.machine.disturbances.JIFFY_NS", 4 * MILLISECOND)
+    used = Evidence(other_cpu_time_ns=used_ms * MILLISECOND)
+    assert len(disturbances(used, duration_ms * MILLISECOND, cores)) == 1
 
 
 def test_what_disturbed_a_block_is_told_by_kind_with_its_amounts() -> None:
