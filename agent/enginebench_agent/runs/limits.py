@@ -148,8 +148,8 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 class ResidentSet:
     """The highest resident set of a process seen in each phase. `proc` stands for /proc.
 
-    `max_bytes` bounds what it holds, pages of mapped files left out: those go when others need room. `sleep` waits so
-    many seconds, or longer while the process rests and cannot grow.
+    `max_bytes` bounds what it holds, swapped out or not, pages of mapped files left out: those go when others need
+    room. `sleep` waits so many seconds, or longer while the process rests and cannot grow.
     """
 
     def __init__(
@@ -163,6 +163,7 @@ class ResidentSet:
         self._sleep = sleep
         self._phase = ""
         self._max_bytes = max_bytes
+        self._has_swap = _has_swap(proc / "swaps")
         self._peaks: defaultdict[str, int] = defaultdict(int)
         self.follow(pid)
 
@@ -183,9 +184,9 @@ class ResidentSet:
         if (resident_bytes := _resident_bytes(self._file)) is None:
             return True
         self._peaks[self._phase] = max(self._peaks[self._phase], resident_bytes)
-        if self._max_bytes is None or resident_bytes <= self._max_bytes:
+        if self._max_bytes is None or (resident_bytes <= self._max_bytes and not self._has_swap):
             return True
-        return (_without_files_bytes(self._status_file) or 0) <= self._max_bytes
+        return _held_bytes(self._status_file) <= self._max_bytes
 
     async def sample_until_exceeded(self) -> None:
         """Take a reading every `SAMPLE_SECONDS`, while inferences are timed every `TIMED_SAMPLE_SECONDS`.
@@ -209,10 +210,21 @@ def _resident_bytes(file: Path) -> int | None:
         return None
 
 
-def _without_files_bytes(status_file: Path) -> int | None:
-    """Private memory and shared memory that is no file's."""
+def _has_swap(file: Path) -> bool:
+    """Whether the machine may put memory elsewhere: the first line of /proc/swaps is a heading."""
+    try:
+        return len(file.read_text().splitlines()) > 1
+    except OSError:
+        return False
+
+
+_HELD = ("RssAnon", "RssShmem", "VmSwap")
+
+
+def _held_bytes(status_file: Path) -> int:
+    """Private memory, swapped out or not, and shared memory that is no file's; 0 where the kernel does not tell."""
     try:
         fields = dict(line.split(":", 1) for line in status_file.read_text().splitlines())
-        return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
-    except (OSError, KeyError, ValueError):
-        return None
+        return sum(int(fields[name].split()[0]) * 1024 for name in _HELD if name in fields)
+    except (OSError, ValueError):
+        return 0

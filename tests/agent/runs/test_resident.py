@@ -50,6 +50,16 @@ def test_a_process_that_is_gone_has_no_reading(tmp_path: Path) -> None:
     assert not phase.HasField("peak_rss_bytes")
 
 
+@pytest.mark.parametrize(("swaps", "is_fine"), [("/dev/zram0 partition 900000 600000 100\n", False), ("", True)])
+def test_what_is_swapped_out_is_held_too(tmp_path: Path, swaps: str, is_fine: bool) -> None:
+    (tmp_path / "swaps").write_text(f"Filename Type Size Used Priority\n{swaps}")
+    _hold(tmp_path, 40)
+    status = f"RssAnon: {40 * PAGE // 1024} kB\nRssShmem: 0 kB\nVmSwap: {20 * PAGE // 1024} kB\n"
+    (tmp_path / "7" / "status").write_text(status)
+    assert ResidentSet(7, asyncio.sleep, tmp_path, max_bytes=60 * PAGE).sample()
+    assert ResidentSet(7, asyncio.sleep, tmp_path, max_bytes=50 * PAGE).sample() is is_fine
+
+
 @pytest.mark.slow
 async def test_a_timed_process_is_looked_at_rarely_and_one_that_exceeds_is_seen_all_the_same(tmp_path: Path) -> None:
     _hold(tmp_path, 10)
