@@ -257,12 +257,23 @@ def default_cores(engine: AvailableEngine, snapshot: TargetSnapshot, requests: i
 
 
 def usable_cores(snapshot: TargetSnapshot) -> int | None:
-    """The physical cores of a target that its control group's quota lets be busy all the time, and at least one."""
-    cores, quota = snapshot.host.physical_cores, snapshot.host.cpu_quota_cores
+    """The cores of a target that its control group's quota lets be busy all the time, and at least one."""
+    cores, quota = snapshot.host.cores, snapshot.host.cpu_quota_cores
     if quota is None:
         return cores
     granted = max(1, math.floor(quota))
     return granted if cores is None else min(cores, granted)
+
+
+def assumed_cores(wishes: Sequence[int | str], snapshot: TargetSnapshot) -> str | None:
+    """A sentence where a plan takes all cores of a target that does not tell its physical ones; None elsewhere."""
+    host = snapshot.host
+    if host.physical_cores or not host.logical_cores or (wishes and ALL_CORES not in wishes):
+        return None
+    return (
+        f"{snapshot.target} does not tell how many cores it has: each of its {host.logical_cores} processors counts as "
+        "one, though two may share a core; --cores says how many to take"
+    )
 
 
 def _loads(plan: Plan, cores: int, streams: int, hint: Hint) -> Iterator[tuple[Load, int, Arrivals | None]]:
@@ -337,7 +348,7 @@ def _impossible_number(configuration: Configuration, engine: AvailableEngine) ->
 
 
 def _cores_in_words(snapshot: TargetSnapshot, usable: int) -> str:
-    cores, quota = snapshot.host.physical_cores, snapshot.host.cpu_quota_cores
+    cores, quota = snapshot.host.cores, snapshot.host.cpu_quota_cores
     return f"{cores}" if cores == usable else f"a quota of {quota:g} (its control group's)"
 
 

@@ -14,6 +14,7 @@ from enginebench_controller.errors import ModelError, PlanError
 from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.plan.configurations import (
     BoundModel,
+    assumed_cores,
     configurations,
     contradiction,
     describe_load,
@@ -192,6 +193,7 @@ def _size(plan: Plan, snapshot: TargetSnapshot) -> int:
 def _grid(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind, told: _Told) -> Iterator[Case]:
     told.refusals.update(dict.fromkeys([*_contradictions(plan), *_ownerless_options(plan, snapshots)]))
     bound = _bound_models(plan, bind, told)
+    told.notes.update(dict.fromkeys(filter(None, (assumed_cores(plan.cores, snapshot) for snapshot in snapshots))))
     for snapshot, (name, batch) in itertools.product(snapshots, bound):
         model = bound[name, batch]
         for engine in _engines(plan, snapshot, model.version, told):

@@ -192,6 +192,11 @@ class HostFacts:
     clusters: tuple[CoreCluster, ...] = ()
     caches: tuple[Cache, ...] = ()
 
+    @property
+    def cores(self) -> int | None:
+        """What counts as its cores: to its agent, too, each logical processor where the kernel does not tell."""
+        return self.physical_cores or self.logical_cores
+
     def has_as_fastest(self, cluster: str) -> bool:
         """Whether these are the cores that who names no kind gets first, and that calibrations are of."""
         return cluster in ("", *(one.name for one in self.clusters[:1]))

@@ -141,6 +141,19 @@ def test_cores_end_at_the_quota_of_the_control_group(cores: int | None, quota: f
     assert f"{usable + 1} cores are asked for" in refusal(limited, cores=[usable + 1])
 
 
+@pytest.mark.parametrize(("quota", "usable"), [(None, 8), (16.0, 8), (3.5, 3)])
+def test_where_no_physical_cores_are_told_each_processor_counts_as_one_and_that_is_said(
+    quota: float | None, usable: int
+) -> None:
+    masked = TargetSnapshot("box", "box:1", 1, HostFacts(logical_cores=8, cpu_quota_cores=quota), (engine("ort"),))
+    for wish in ([], ["all"]):
+        expansion = expanded(masked, cores=wish)
+        assert [case.configuration.cores for case in expansion.cases] == [usable]
+        assert [note for note in expansion.notes if "each of its 8 processors counts as one" in note]
+    assert expanded(masked, cores=[2]).notes == ()
+    assert "9 cores are asked for, and the target has" in refusal(masked, cores=[9])
+
+
 def test_given_inputs_are_part_of_the_configuration_and_of_what_is_uploaded() -> None:
     given = InputSet(0, 1, "cats", ((InputFile("input", "b" * 64, 100),),), "as they are")
     paths = {"b" * 64: Path("cats.npy")}
