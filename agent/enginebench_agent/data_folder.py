@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -167,21 +167,44 @@ def default_root() -> Path:
     return Path(data_home) / "enginebench" / "agent"
 
 
+_Mount = tuple[bytes, bytes, bytes]
+"""Place, kind and options, as proc_pid_mounts(5) has them."""
+
+
 def _file_system(folder: Path, table: Path = Path("/proc/self/mounts")) -> str:
-    """The kernel's word for what a folder lies on; "" where it is not told."""
-    found, place = "", folder.resolve()
+    """The kernel's word for what a folder lies on; "" where it is not told.
+
+    What is written into an overlay goes into its upper folder, so the word is that one's where it can be seen: a board
+    whose disk is only read keeps it in memory, a container's lies on its host.
+    """
+    mounts: list[_Mount] = []
     with contextlib.suppress(OSError):
-        for mounted, kind in _MOUNT.findall(table.read_bytes()):  # the last one that covers it counts
-            if place.is_relative_to(os.fsdecode(_ESCAPED.sub(_unescaped, mounted))):
-                found = kind.decode()
-    return found
+        mounts = _MOUNT.findall(table.read_bytes())
+    if (found := _covering(folder, mounts)) is None:
+        return ""
+    _, kind, options = found
+    if kind == b"overlay" and (told := _UPPER.search(options)) and os.access(upper := _path(told[1]), os.F_OK):
+        # Not on itself, though its line may come last: it was moved there after what it is made of.
+        _, kind, _ = _covering(upper, [one for one in mounts if one is not found]) or found
+    return kind.decode()
 
 
-_MOUNT = re.compile(rb"^[^ \n]* ([^ \n]+) ([^ \n]+)", re.MULTILINE)
-"""A line of proc_pid_mounts(5): place and kind. Bytes, for a place may be named in any encoding, or in none."""
+def _covering(folder: Path, mounts: Sequence[_Mount]) -> _Mount | None:
+    place = folder.resolve()
+    return next((one for one in reversed(mounts) if place.is_relative_to(_path(one[0]))), None)
+
+
+_MOUNT = re.compile(rb"^[^ \n]* ([^ \n]+) ([^ \n]+) ([^ \n]+)", re.MULTILINE)
+"""Bytes, for a place may be named in any encoding, or in none."""
+
+_UPPER = re.compile(rb"(?:^|,)upperdir=([^,]+)")
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 """How the kernel writes spaces, tabs, newlines and backslashes there."""
+
+
+def _path(written: bytes) -> Path:
+    return Path(os.fsdecode(_ESCAPED.sub(_unescaped, written)))
 
 
 def _unescaped(escape: re.Match[bytes]) -> bytes:

@@ -40,6 +40,23 @@ def test_a_disk_is_found_whatever_the_places_of_disks_are_called(tmp_path: Path,
     assert _file_system(Path(place), table) == kind
 
 
+@pytest.mark.parametrize(("is_seen", "kind"), [(True, "tmpfs"), (False, "overlay")])
+def test_an_overlay_is_what_is_written_into_it_goes_to(tmp_path: Path, is_seen: bool, kind: str) -> None:
+    """As on a board whose disk is only read; a container does not see the folder, which is its host's."""
+    upper = tmp_path / "root rw" / "overlay"
+    if is_seen:
+        upper.mkdir(parents=True)
+    written = str(upper).replace(" ", "\\040")
+    (table := tmp_path / "mounts").write_text(
+        "/dev/mmcblk0p2 /media/root-ro ext4 ro,relatime 0 0\n"
+        f"tmpfs-root {written.removesuffix('/overlay')} tmpfs rw 0 0\n"
+        f"overlayroot / overlay rw,lowerdir=/media/root-ro,upperdir={written},workdir=/work 0 0\n"
+        "/dev/sda1 /data ext4 rw 0 0\n"
+    )
+    assert _file_system(Path("/home/pi"), table) == kind
+    assert _file_system(Path("/data/agent"), table) == "ext4"
+
+
 def test_where_the_kernel_tells_nothing_no_folder_counts_as_in_memory(tmp_path: Path) -> None:
     assert _file_system(tmp_path, tmp_path / "none") == ""
 
