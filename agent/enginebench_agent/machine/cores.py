@@ -132,6 +132,14 @@ def siblings(root: Path, cpu: int) -> frozenset[int] | None:
     return None
 
 
+def isolated(root: Path = Path("/")) -> frozenset[int]:
+    """The logical processors that the kernel moves no thread to or from by itself (`isolcpus`); empty for none."""
+    try:
+        return parse_cpu_list((root / CPU_FOLDER / "isolated").read_text())
+    except (OSError, ValueError):  # none are an empty line
+        return frozenset()
+
+
 def parse_cpu_list(text: str) -> frozenset[int]:
     """Processor numbers of a kernel list such as "0-1,64-65"."""
     spans = [span.partition("-") for span in text.strip().split(",")]

@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from enginebench_agent.machine.cgroup import cpu_quota_cores
-from enginebench_agent.machine.cores import cores_by_kind, physical_cores, usable_cores
+from enginebench_agent.machine.cores import cores_by_kind, isolated, physical_cores, usable_cores
 from enginebench_agent.runs.limits import Sandbox
 from enginebench_agent.worker import plugins
 from enginebench_plugins.spec import UnsupportedSettingsError
@@ -78,14 +78,17 @@ def confine_to_cores(cores: int, cluster: str = "", root: Path = Path("/")) -> t
     hyper-threads on one core are not two cores. Also limits the thread pools that read the environment when they are
     loaded, NumPy's among them. `root` is the root of /proc and /sys.
     Raises `UnsupportedSettingsError` for a kind that is not here, when there are fewer cores, when the control group's
-    quota grants less processor time, or for none.
+    quota grants less processor time, for none, or for several of which some are isolated.
     """
     usable = os.sched_getaffinity(0)
     available = _of_kind(cluster, cores_by_kind(usable, root)) if cluster else physical_cores(usable, root)
     _refuse_too_many(cores, len(available), cpu_quota_cores(root), f"{cluster} cores" if cluster else "physical cores")
-    os.sched_setaffinity(0, available[:cores])
+    chosen = sorted(available[:cores])
+    if cores > 1:
+        _refuse_isolated(chosen, isolated(root))
+    os.sched_setaffinity(0, chosen)
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(cores)))
-    return tuple(sorted(available[:cores]))
+    return tuple(chosen)
 
 
 def _of_kind(cluster: str, kinds: Mapping[str, list[int]]) -> list[int]:
@@ -102,6 +105,16 @@ def _refuse_too_many(cores: int, available: int, quota_cores: float | None, kind
         raise UnsupportedSettingsError(
             f"The configuration asks for {cores} {kind}; the control group's quota grants this process the "
             f"time of {quota_cores:.3g}, so it would be held back again and again. Ask for {usable} or raise the quota."
+        )
+
+
+def _refuse_isolated(cpus: list[int], apart: frozenset[int]) -> None:
+    """A thread stays where it began there, and an engine's threads begin where the first of them is."""
+    if found := [str(cpu) for cpu in cpus if cpu in apart]:
+        raise UnsupportedSettingsError(
+            f"The configuration asks for {len(cpus)} cores, and of those that this process may use the kernel keeps "
+            f"{', '.join(found)} isolated (isolcpus): it spreads no threads over them, and all would run on one. Ask "
+            "for 1, or start the agent on cores that are not isolated."
         )
 
 
