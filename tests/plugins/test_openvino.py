@@ -134,6 +134,22 @@ def test_devices_occupy_themselves_and_auto_occupies_them_all() -> None:
     assert devices["GPU.1"].full_name == "the GPU.1"
 
 
+class CoreWithHalfADriver(CoreWithEverything):
+    """Lists an NPU that it cannot ask."""
+
+    def get_property(self, device: str, name: str) -> Any:
+        if device == "NPU":
+            raise RuntimeError(f"Exception from src/core.cpp:268:\nUnsupported configuration key: {name}\n\n")
+        return super().get_property(device, name)
+
+
+def test_a_device_that_cannot_be_asked_is_told_and_takes_none_of_the_others() -> None:
+    with pytest.warns(RuntimeWarning, match="the device NPU is missing, .*: Unsupported configuration key"):
+        devices = find_devices(CoreWithHalfADriver())
+    assert [device.name for device in devices] == ["CPU", "GPU.0", "GPU.1", "AUTO"]
+    assert devices[-1].resources == ("cpu", "gpu:0", "gpu:1")
+
+
 @pytest.mark.parametrize("device", ["CPU", "AUTO"])
 def test_under_the_throughput_hint_the_engine_chooses_its_streams(
     engine: OpenVino, model: ContractModel, device: str

@@ -1,5 +1,6 @@
 """OpenVINO, imported or refused with a remedy, and its devices: as its core names them, and AUTO, which chooses."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,12 +20,15 @@ FACTS = ("OPTIMIZATION_CAPABILITIES", "DEVICE_ARCHITECTURE", "DEVICE_TYPE")
 
 
 def find_devices(core: Any) -> Sequence[spec.Device]:
-    """Every device the core found, then AUTO where this build has it. AUTO may use, and so occupies, all of them."""
-    names = list(core.available_devices)
-    devices = [_device(core, name, (_resource(name),)) for name in names]
-    if has_auto(core):
-        devices.append(_device(core, AUTO, tuple(_resource(name) for name in names)))
-    return devices
+    """Every device the core found, then AUTO where this build has it. AUTO may use, and so occupies, all of them.
+
+    One that cannot be asked is left out with a warning that names it: the core also lists accelerators whose driver is
+    there by half.
+    """
+    devices = [device for name in core.available_devices if (device := _found(core, name, (_resource(name),)))]
+    resources = tuple(one for device in devices for one in device.resources)
+    auto = _found(core, AUTO, resources) if has_auto(core) else None
+    return [*devices, auto] if auto else devices
 
 
 def has_auto(core: Any) -> bool:
@@ -39,6 +43,16 @@ def has_auto(core: Any) -> bool:
 def supported_properties(core: Any, device: str) -> dict[str, str]:
     """The device's properties: name → "RW" for one that may be set, "RO" for one that may only be read."""
     return dict(core.get_property(device, "SUPPORTED_PROPERTIES"))
+
+
+def _found(core: Any, name: str, resources: tuple[str, ...]) -> spec.Device | None:
+    try:
+        return _device(core, name, resources)
+    except RuntimeError as error:
+        # The last line is the reason, those before it tell where in OpenVINO it came from.
+        line = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        warnings.warn(f"the device {name} is missing, as it cannot be asked: {line}", RuntimeWarning, stacklevel=1)
+        return None
 
 
 def _device(core: Any, name: str, resources: tuple[str, ...]) -> spec.Device:
