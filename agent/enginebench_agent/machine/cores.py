@@ -54,7 +54,7 @@ reach beyond the others (AMD's preferred ones, RK3588's better bins) is less tha
 
 
 def physical_cores(cpus: Iterable[int], root: Path = Path("/")) -> list[int]:
-    """One of these logical processors of every physical core, the fastest kind of core first, then by number.
+    """One of these logical processors of every physical core, the fastest kind of core first, then by package.
 
     Where the kernel does not tell, each logical processor counts as a core.
     """
@@ -62,12 +62,13 @@ def physical_cores(cpus: Iterable[int], root: Path = Path("/")) -> list[int]:
 
 
 def kinds_of_cores(cpus: Iterable[int], root: Path = Path("/")) -> list[list[int]]:
-    """One logical processor of each physical core, by kind, the fastest kind first.
+    """One logical processor of each physical core, by kind, the fastest kind first; of a kind, package by package.
 
-    Where the kernel does not tell which share a core, each is one.
+    Some machines number the cores of two sockets in turn, and half a run's cores would reach its memory through the
+    other socket. Where the kernel does not tell which share a core, each is one.
     """
     first_of_core: dict[frozenset[int], int] = {}
-    for cpu in sorted(cpus):
+    for cpu in sorted(cpus, key=lambda cpu: (_package(root, cpu), cpu)):
         first_of_core.setdefault(siblings(root, cpu) or frozenset({cpu}), cpu)
     cores = first_of_core.values()
     # Where the kernel knows speeds, a lower frequency is in them already; where it does not, all cores have the same.
@@ -130,6 +131,14 @@ def siblings(root: Path, cpu: int) -> frozenset[int] | None:
         except (OSError, ValueError):
             continue
     return None
+
+
+def _package(root: Path, cpu: int) -> int:
+    """The number of the socket that a processor is in; 0 where the kernel does not tell, and all are alike."""
+    try:
+        return int((root / CPU_FOLDER / f"cpu{cpu}" / "topology" / "physical_package_id").read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def isolated(root: Path = Path("/")) -> frozenset[int]:

@@ -58,6 +58,14 @@ def test_big_cores_come_before_little_ones(tmp_path: Path) -> None:
     assert physical_cores({0, 1, 2}, root) == [2, 0, 1]
 
 
+def test_one_socket_is_filled_before_another_is_begun(tmp_path: Path) -> None:
+    """As where firmware numbers those of two sockets in turn, with two hyper-threads a core."""
+    root = machine(tmp_path, {cpu: f"{cpu % 4},{cpu % 4 + 4}" for cpu in range(8)})
+    for cpu in range(8):
+        write(root, f"{CPU}/cpu{cpu}/topology/physical_package_id", cpu % 2)
+    assert physical_cores(range(8), root) == [0, 2, 1, 3]
+
+
 def confined(cores: int) -> str:
     return subprocess.check_output([sys.executable, "-c", CONFINE, str(cores)], text=True).strip()
 
