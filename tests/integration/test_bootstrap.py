@@ -146,6 +146,36 @@ def test_an_engine_of_a_version_has_an_environment_of_its_own(machine: SshMachin
     ]
 
 
+def python_that_says(machine: SshMachine, name: str, facts: dict[str, object]) -> None:
+    """A command there that tells of a board which is fit for an agent, but for these facts."""
+    good = {
+        "python": [3, 12],
+        "can_make_environments": True,
+        "system": "Linux",
+        "architecture": "aarch64",
+        "built_for": "aarch64-linux-gnu",
+        "home": "/home/pi",
+        "has_systemd": True,
+    }
+    program(machine, name, f"#!/bin/sh\necho {shlex.quote(json.dumps(good | facts))}\n")
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_not_built_for_the_c_library_there_is_told_with_the_system_to_take(
+    machine: SshMachine,
+) -> None:
+    steps = installation(machine, b"a build", "openvino").steps()[:4]
+    python_that_says(machine, "python3", {"home": str(machine.home), "built_for": "aarch64-alpine-linux-musl"})
+    (agent,) = machine.home.glob(f"{BASE}/versions/*/venv/bin/enginebench-agent")
+    pip = "ERROR: No matching distribution found for openvino"
+    agent.write_text(f"#!/bin/sh\n[ $2 = list ] && echo '{{\"environments\": []}}' || {{ echo {pip} >&2; exit 2; }}\n")
+    *before, add = steps
+    for step in before:
+        step.do()
+    with pytest.raises(RemoteError, match=r"aarch64 with musl and Python 3\.12 .* with glibc, such as Debian"):
+        add.do()
+
+
 def refused(bench: Bench, machine: SshMachine, *arguments: str) -> str:
     """The sentence of a bootstrap that cannot be, which leaves nothing."""
     done = bench.cli("targets", "bootstrap", machine.address, *arguments, expect=2)
@@ -166,16 +196,7 @@ def refused(bench: Bench, machine: SshMachine, *arguments: str) -> str:
 def test_a_machine_that_cannot_run_an_agent_is_told_why(
     bench: Bench, machine: SshMachine, facts: dict[str, object], sentence: str
 ) -> None:
-    good = {
-        "python": [3, 12],
-        "can_make_environments": True,
-        "system": "Linux",
-        "architecture": "aarch64",
-        "home": "/home/pi",
-        "has_systemd": True,
-    }
-    said = shlex.quote(json.dumps(good | facts))
-    program(machine, "odd-python", f"#!/bin/sh\necho {said}\n")
+    python_that_says(machine, "odd-python", facts)
     assert sentence in refused(bench, machine, "--python", "odd-python")
 
 
@@ -203,6 +224,7 @@ def test_a_machine_is_looked_at_whose_login_shell_takes_one_line_at_a_time(machi
     keys.write_text(f'command="exec {shell} -c \\"$SSH_ORIGINAL_COMMAND\\"" {keys.read_text()}')
     found = look_at(Remote(SshPlace.parse(machine.address)), "python3")
     assert found.home == str(machine.home)
+    assert "linux" in found.built_for
 
 
 def test_a_line_that_goes_dead_in_silence_is_noticed(machine: SshMachine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,13 @@ def test_a_package_without_a_wheel_is_named_with_what_to_do(output: str, machine
     assert said is not None and said.startswith(sentence)
 
 
+@pytest.mark.parametrize("machine", ["aarch64", "armv7l"])
+def test_where_the_c_library_is_musl_another_system_is_advised_and_no_newer_one(machine: str) -> None:
+    said = lacking_wheel(NONE, machine, "3.12", f"{machine}-alpine-linux-musl")
+    assert said is not None and said.startswith(f"onnxruntime has no wheel for {machine} with musl and Python 3.12 ")
+    assert "with glibc, such as Debian" in said and "newer" not in said and "piwheels" not in said
+
+
 @pytest.mark.parametrize(
     "output",
     [

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from enginebench_agent.errors import SetupError
-from enginebench_proto.agreed.wheels import lacking_wheel
+from enginebench_proto.agreed.wheels import built_for, lacking_wheel
 from enginebench_proto.agreed.words import package_of
 
 
@@ -239,7 +239,7 @@ def _run(command: list[str], failure: str) -> None:
         raise SetupError(f"{failure}: {error}") from error
     if done.returncode != 0:
         end = "\n".join(done.stdout.strip().splitlines()[-SHOWN_LINES:])
-        why = lacking_wheel(done.stdout, platform.machine(), platform.python_version())
+        why = lacking_wheel(done.stdout, platform.machine(), platform.python_version(), built_for())
         raise SetupError(f"{failure}{f': {why}' if why else ''}. The end of its output:\n{end}")
 
 

@@ -175,7 +175,8 @@ class AgentInstallation:
         try:
             return self._remote.run(*words, to=to)
         except RemoteError as error:
-            why = lacking_wheel(str(error), self._machine.architecture, self._machine.python_version)
+            machine = self._machine
+            why = lacking_wheel(str(error), machine.architecture, machine.python_version, machine.built_for)
             raise RemoteError(f"could not {to} on {self._wish.place.destination}: {why}") if why else error from None
 
     def _upgrade_environments(self) -> None:

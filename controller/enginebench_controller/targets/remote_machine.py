@@ -66,7 +66,7 @@ ARCHITECTURES = ("x86_64", "aarch64", "armv7l")
 
 # Runs on any Python 3, so that one that is too old can say so.
 _LOOK = """
-import json, os, platform, subprocess, sys
+import json, os, platform, subprocess, sys, sysconfig
 def works(*command):
     with open(os.devnull, "r+") as nothing:
         try:
@@ -82,6 +82,7 @@ print(json.dumps({
     "can_make_environments": ensurepip is not None,
     "system": platform.system(),
     "architecture": platform.machine(),
+    "built_for": sysconfig.get_config_var("HOST_GNU_TYPE") or "",
     "home": os.path.expanduser("~"),
     "has_systemd": works("systemctl", "--user", "show-environment"),
 }))
@@ -90,10 +91,14 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class RemoteMachine:
-    """A machine that an agent can live on. `has_systemd` is whether a systemd looks after this user's services."""
+    """A machine that an agent can live on.
+
+    `built_for` is what its Python was built for; `has_systemd` whether a systemd looks after this user's services.
+    """
 
     python_version: str
     architecture: str
+    built_for: str
     home: str
     has_systemd: bool
 
@@ -116,7 +121,7 @@ def look_at(remote: Remote, python: str) -> RemoteMachine:
     if reason:
         raise RemoteError(f"{remote.place.destination} cannot run an agent: {reason}")
     version = ".".join(map(str, facts["python"]))
-    return RemoteMachine(version, facts["architecture"], facts["home"], facts["has_systemd"])
+    return RemoteMachine(version, facts["architecture"], facts["built_for"], facts["home"], facts["has_systemd"])
 
 
 def _unfit(facts: dict[str, Any], python: str) -> str:

@@ -1,6 +1,7 @@
 """Why pip installs nothing on a board: packages have no wheel for its processor, or none for its system or Python."""
 
 import re
+import sysconfig
 
 _NOT_THERE = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)")
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
@@ -8,12 +9,20 @@ _NOT_BUILT = re.compile(r"(?:Failed building wheel for|Failed to build) ['\"]?([
 _32_BITS = ("armv6l", "armv7l", "armv8l", "i686")
 
 
-def lacking_wheel(output: str, machine: str, python: str = "") -> str | None:
+def built_for() -> str:
+    """What this Python was built for, as compilers say it: "aarch64-alpine-linux-musl"; "" where it does not know."""
+    return str(sysconfig.get_config_var("HOST_GNU_TYPE") or "")
+
+
+def lacking_wheel(output: str, machine: str, python: str = "", host: str = "") -> str | None:
     """A sentence with what to do, from what pip printed; None where it failed for another reason.
 
-    `machine` is what programs there are made for, `python` its version, where that is known.
+    `machine` is what programs there are made for, `python` its version, where that is known, and `host` what that one
+    was built for.
     """
-    here = f"{machine} and Python {python}" if python else machine
+    on_musl = "musl" in host
+    libc = " with musl" if on_musl else ""
+    here = f"{machine}{libc} and Python {python}" if python else f"{machine}{libc}"
     versions = _VERSIONS.search(output)
     if (missing := _NOT_THERE.search(output)) and (versions is None or versions[1] == "none"):
         what = f"{missing[1]} has no wheel for {here} on the package index"
@@ -21,6 +30,11 @@ def lacking_wheel(output: str, machine: str, python: str = "") -> str | None:
         what = f"{failed[1]} has no wheel for {here}, and it could not be compiled there"
     else:
         return None
+    if on_musl:
+        return (
+            f"{what}: take a system of 64 bits with glibc, such as Debian or Ubuntu, as most engines are built for no "
+            "other, or give pip a wheel that was built elsewhere"
+        )
     if machine in _32_BITS:
         return (
             f"{what}: take a system of 64 bits, which boards since the Raspberry Pi 3 can run, tell pip there of "

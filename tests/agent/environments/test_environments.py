@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -395,3 +396,15 @@ def test_a_wheel_cannot_be_put_into_a_file(tmp_path: Path) -> None:
     assert str(file) in done.stderr
     assert "Traceback" not in done.stderr
     assert file.read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_what_this_python_was_built_for_is_told_where_a_wheel_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pip := tmp_path / "pip").write_text("#!/bin/sh\necho ERROR: No matching distribution found for openvino\nexit 1\n")
+    pip.chmod(0o755)
+    monkeypatch.setattr(installing, "REACHING_PIP", [str(pip)])
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda _: "aarch64-alpine-linux-musl")
+    with pytest.raises(SetupError, match=r"openvino has no wheel for .* with musl"):
+        installing.install(Path(sys.executable), None, ("openvino",), tmp_path)
