@@ -5,9 +5,11 @@ Each noun has a `to_` (wire) and a `from_` (plugin) function. Nothing here needs
 
 import difflib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
 
 from enginebench_plugins.spec import (
     Device,
@@ -99,6 +101,34 @@ def check_arrivals(configuration: Configuration) -> None:
     rate_per_s = configuration.arrivals.rate_per_s
     if not (math.isfinite(rate_per_s) and rate_per_s > 0):
         raise UnsupportedSettingsError(f"The load open-loop needs a rate above 0 per second, not {rate_per_s:g}.")
+
+
+def unknown_part(message: Message) -> str:
+    """What this version does not know of a message: a field, at any depth, or a value of an enum; "" for nothing.
+
+    It would be passed over in silence, and something else be done than was asked for.
+    """
+    understood = type(message)()
+    understood.CopyFrom(message)
+    understood.DiscardUnknownFields()
+    if understood.ByteSize() != message.ByteSize():
+        return f"a part of this {message.DESCRIPTOR.name}"
+    nameless = (
+        f"{field.name} {number}"
+        for field, number in _enum_values(message)
+        if number not in field.enum_type.values_by_number
+    )
+    return next(nameless, "")
+
+
+def _enum_values(message: Message) -> Iterator[tuple[Any, int]]:
+    for field, value in message.ListFields():
+        if field.enum_type is not None:
+            numbers = [value] if isinstance(value, int) else value
+            yield from ((field, number) for number in numbers)
+        elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
+            for part in [value] if isinstance(value, Message) else value:
+                yield from _enum_values(part)
 
 
 K = TypeVar("K")

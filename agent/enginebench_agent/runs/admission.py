@@ -4,11 +4,8 @@ A field that is not known would be passed over in silence, and something else be
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any
-
-from google.protobuf.message import Message
 
 from enginebench_agent.config import AgentConfig
 from enginebench_agent.data_folder import DataFolder
@@ -16,7 +13,7 @@ from enginebench_agent.errors import InvalidRequestError, NewerRequestError, Not
 from enginebench_agent.names import check_group_name, check_model_file_names, check_run_id, check_sha256
 from enginebench_agent.runs.limits import ChildLimits
 from enginebench_agent.sizes import shown_size
-from enginebench_agent.wire import check_arrivals, from_option, from_options
+from enginebench_agent.wire import check_arrivals, from_option, from_options, unknown_part
 from enginebench_plugins.types import ModelFormat, Precision, UnsupportedSettingsError
 from enginebench_proto.agreed.names import version_digest
 from enginebench_proto.agreed.tensors import tensor_bytes
@@ -31,29 +28,6 @@ from enginebench_proto.v1.device_pb2 import Device
 from enginebench_proto.v1.engine_pb2 import AvailableEngine, Engine, EngineOption
 from enginebench_proto.v1.model_pb2 import ModelVersion
 from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RUN_KIND_PEAKS, RUN_KIND_UNSPECIFIED, RunSpec
-
-
-def check_known(message: Message) -> None:
-    """Raises `NewerRequestError` for a field, at any depth, or a value of an enum that has no name here."""
-    understood = type(message)()
-    understood.CopyFrom(message)
-    understood.DiscardUnknownFields()
-    if understood.ByteSize() != message.ByteSize():
-        raise NewerRequestError(f"this agent is too old for a part of this {message.DESCRIPTOR.name}.")
-    for field, number in _enum_values(message):
-        if number not in field.enum_type.values_by_number:
-            raise NewerRequestError(f"this agent is too old for {field.name} {number}.")
-
-
-def _enum_values(message: Message) -> Iterator[tuple[Any, int]]:
-    for field, value in message.ListFields():
-        if field.enum_type is not None:
-            numbers = [value] if isinstance(value, int) else value
-            yield from ((field, number) for number in numbers)
-        elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
-            for part in [value] if isinstance(value, Message) else value:
-                yield from _enum_values(part)
-
 
 EXECUTABLE_FORMATS = frozenset({ModelFormat.TORCHSCRIPT, ModelFormat.TORCH_EXPORT})
 """Loading these can run code that came with the model."""
@@ -71,7 +45,8 @@ def check_form(spec: RunSpec) -> None:
     Raises `InvalidRequestError`, and `NewerRequestError` for what a later version might understand.
     """
     _check_amount(spec)
-    check_known(spec)
+    if unknown := unknown_part(spec):
+        raise NewerRequestError(f"this agent is too old for {unknown}.")
     check_run_id(spec.run_id)
     if spec.kind == RUN_KIND_UNSPECIFIED:
         raise InvalidRequestError("the run needs a kind: measure, profile or peaks.")

@@ -6,6 +6,7 @@ from pathlib import Path
 from enginebench_agent import wire
 from enginebench_agent.worker import plugins
 from enginebench_agent.worker.confine import confine_to_cores
+from enginebench_agent.worker.failures import UnavailableError
 from enginebench_plugins.spec import (
     Device,
     Engine,
@@ -17,6 +18,7 @@ from enginebench_plugins.spec import (
 )
 from enginebench_plugins.toolkit.engine import refuse_unsupported
 from enginebench_proto.v1.configuration_pb2 import Configuration
+from enginebench_proto.v1.engine_pb2 import UNAVAILABLE_KIND_UNSUPPORTED
 from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RUN_KIND_PEAKS, RUN_KIND_PROFILE, RunSpec
 
 
@@ -30,6 +32,16 @@ class Assignment:
     source: ModelSource
     settings: Settings
     configuration: Configuration
+
+
+def check_known(spec: RunSpec) -> None:
+    """Raises `UnavailableError` for what only the agent knows: until its release, one version has many builds."""
+    if unknown := wire.unknown_part(spec):
+        raise UnavailableError(
+            UNAVAILABLE_KIND_UNSUPPORTED,
+            f"The environment '{spec.environment}' has an older enginebench than its agent, which does not know "
+            f"{unknown}: `enginebench-agent environment upgrade` brings it to that.",
+        )
 
 
 def load_engine(spec: RunSpec) -> tuple[Engine, EngineInfo, tuple[Device, ...]]:

@@ -4,7 +4,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginebench_agent.worker.assignment import Assignment, check_job, load_engine
+from enginebench_agent.worker.assignment import Assignment, check_job, check_known, load_engine
 from enginebench_agent.worker.failures import to_failure
 from enginebench_agent.worker.keeper import Pauses
 from enginebench_agent.worker.model_files import refuse_unconfined
@@ -52,6 +52,7 @@ def execute(spec: RunSpec, place: Place, channel: Channel) -> None:
 
 
 def _carry_out(spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult) -> None:
+    check_known(spec)
     engine, info, devices = load_engine(spec)
     result.engine_version = info.version
     job = check_job(spec, place.model_path, engine, info, devices)

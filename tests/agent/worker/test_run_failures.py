@@ -148,6 +148,17 @@ def test_planted_faults_are_typed(
 
 
 @pytest.mark.slow
+def test_a_run_that_says_more_than_its_worker_knows_is_refused(
+    run_worker: Callable, make_spec: Callable, tiny_model: Path
+) -> None:
+    spec = make_spec("fake", device="FAKE:0")
+    spec.configuration.stop.MergeFromString(b"\xfa\x06\x01x")  # number 111, a text
+    failure = run_worker("run", str(tiny_model), spec=spec).result.failure
+    assert failure.kind == run_pb2.FAILURE_KIND_ENGINE_UNAVAILABLE
+    assert "does not know a part of this RunSpec: `enginebench-agent environment upgrade`" in failure.message
+
+
+@pytest.mark.slow
 def test_a_crash_leaves_frames_whole_and_a_stack_behind(
     run_worker: Callable, make_spec: Callable, tiny_model: Path
 ) -> None:
