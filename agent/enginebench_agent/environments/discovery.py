@@ -39,6 +39,8 @@ SLOW_SECONDS = 3.0
 
 MAX_ANSWERS = 1_000
 _OWN_DISTRIBUTION = f"enginebench {importlib.metadata.version('enginebench')}"
+_USAGE = "usage: enginebench_agent.worker"
+"""How a worker answers words that it does not know."""
 
 _log = logging.getLogger(__name__)
 
@@ -356,6 +358,11 @@ def _unavailable(subject: str, error: Exception) -> UnavailableEngine:
 def _told(end: ChildExit) -> str:
     if end.signal_name:
         return f"was ended by {end.signal_name}"
+    if _USAGE in end.stderr_tail:  # it was asked for what only one version of a worker knows
+        return (
+            f"holds an enginebench that does not understand this agent, which is {_OWN_DISTRIBUTION}: "
+            "`enginebench-agent environment upgrade` brings it to that"
+        )
     return f"ended its process with exit code {end.exit_code}: {_last_line(end.stderr_tail)}"
 
 

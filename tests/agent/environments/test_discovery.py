@@ -12,7 +12,7 @@ from scripted_runs import PRELUDE
 
 from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_agent.config import AgentConfig, EnvironmentConfig
-from enginebench_agent.environments.discovery import Discovery, ask_worker, without_needless
+from enginebench_agent.environments.discovery import Discovery, WorkerAnswerError, ask_worker, without_needless
 from enginebench_agent.runs.queue import Lease
 from enginebench_agent.runs.reservations import Reservations
 from enginebench_proto.v1 import engine_pb2
@@ -242,3 +242,10 @@ async def test_what_a_child_says_of_its_confinement_is_in_the_agents_log(
     python.chmod(0o700)
     assert await ask_worker(python, ["list"], tmp_path, 20) == []
     assert f"{python}: engines here can reach the network: so it is" in caplog.text
+
+
+async def test_a_worker_that_does_not_know_a_word_of_its_agent_is_to_be_upgraded(tmp_path: Path) -> None:
+    with pytest.raises(
+        WorkerAnswerError, match=r"does not understand this agent, .* `enginebench-agent environment up"
+    ):
+        await ask_worker(Path(sys.executable), ["list", "--of-a-later-version"], tmp_path, 20)
