@@ -129,7 +129,8 @@ class Spool:
     def recover(self) -> Iterator[RunResult]:
         """The results an earlier agent left, without their blocks. What belongs to no result is removed.
 
-        A result that cannot be read is set aside, never deleted, and a failure that says so takes its place.
+        A damaged result is set aside, never deleted, and a failure that says so takes its place. One that this account
+        may not read stays where it is, with a line in the log.
         """
         for path in sorted(path for path in self._folder.iterdir() if path.is_file()):
             if path.suffix == UNFINISHED_SUFFIX or (path.suffix == BLOCKS_SUFFIX and not path.with_suffix("").exists()):
@@ -161,12 +162,16 @@ class Spool:
         (self._folder / (run_id + BLOCKS_SUFFIX)).unlink(missing_ok=True)
 
     def _head(self, path: Path) -> RunResult | None:
-        """A result without its blocks, or the failure in its place; None for a file that is no run's."""
+        """A result without its blocks, or the failure in its place; None for what is no run's or cannot be read."""
         try:
             return _read_result(path)
         except (FramingError, OSError) as error:
-            if not _is_damage(error, path):
-                raise
+            if not _is_damage(error, path):  # it may be sound, and is no reason to keep the others back
+                _log.error(
+                    "a spooled result cannot be read (%s): let the agent's account read it and start the agent again",
+                    error,
+                )
+                return None
             return self._set_aside(path, error, RunResult(run_id=path.name, spec=RunSpec(run_id=path.name)))
 
     def _whole(self, path: Path) -> RunResult:

@@ -79,6 +79,16 @@ def test_a_result_on_a_bad_sector_is_set_aside_and_told_as_damaged(spool: Spool,
     assert {path.name for path in (tmp_path / "damaged").iterdir()} == {"r", "r.blocks"}
 
 
+def test_a_result_that_only_others_may_read_stays_where_it_is_and_keeps_none_back(
+    spool: Spool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _write(spool)
+    (tmp_path / "q").symlink_to("/proc/sys/vm/compact_memory")  # which not even root can read: EACCES
+    assert list(spool.recover()) == [MEASURED]
+    assert {path.name for path in tmp_path.iterdir()} == {"q", "r", "r.blocks"}
+    assert f"Permission denied: '{tmp_path / 'q'}'): let the agent's account read it" in caplog.text
+
+
 def _flip(content: bytes, bit: int) -> bytes:
     return content[: bit // 8] + bytes([content[bit // 8] ^ 1 << bit % 8]) + content[bit // 8 + 1 :]
 
