@@ -16,15 +16,18 @@ from enginebench_controller.errors import AgentError, RunUnknownError, Unreachab
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion, Status
 from enginebench_controller.runs.sample_file import SampleFile
-from enginebench_controller.targets.client import AgentClient
+from enginebench_controller.targets.channels import OPEN_SECONDS
+from enginebench_controller.targets.client import CALL_SECONDS, AgentClient
 from enginebench_controller.verdicts.disturbances import waiting_for
 from enginebench_proto.agreed import logs
 from enginebench_proto.v1 import run_pb2
 
 T = TypeVar("T")
 
-RECONNECT_SECONDS = 25.0
-"""A target that does not answer for this long is lost: what ran there has failed."""
+RECONNECT_SECONDS = max(OPEN_SECONDS, CALL_SECONDS) + 5.0
+"""A target that does not answer for this long is lost: what ran there has failed. It is longer than any call takes that
+nobody answers, so that of one that fails later something was heard.
+"""
 RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 4.0
 UPLOADS_AT_ONCE = 32
 """Of a thousand targets that lack a model: what is under way to each lies in memory, and they share one line."""
@@ -295,7 +298,7 @@ async def _persist(call: Callable[[], Awaitable[T]], silence: _Silence | None = 
         except UnreachableError as error:
             failed = time.monotonic()
             _log.info("trying again", extra=logs.told(reason=str(error), seconds=failed - begun))
-            # A silent target is noticed sooner than that, so this attempt had answers and a new silence begins.
+            # This attempt had answers, so a new silence begins.
             if failed - begun > RECONNECT_SECONDS:
                 silence.ends()
             if (silent_s := silence.seconds(failed)) > RECONNECT_SECONDS:
