@@ -330,10 +330,12 @@ LONGEST_GAP_NS = 60_000_000_000
 def seconds_of(benchmark: Benchmark, measured: Iterable[Measurement], ended_at_unix_ns: int | None) -> float:
     """From the beginning of a benchmark to its end, without the time in which nobody carried it out.
 
-    A target's clock may be ahead of the one that told the end: nothing of a step is after that.
+    A target's clock may be ahead of the one that told the end: nothing of a step is after that. And the clock may have
+    been set back in the middle of it: it took as long at least as the longest of what was measured.
     """
+    measured = tuple(measured)
     spans = sorted(
-        (process.started_at_unix_ns, process.started_at_unix_ns + sum(phase.duration_ns for phase in process.phases))
+        (process.started_at_unix_ns, process.started_at_unix_ns + _duration_ns(process))
         for one in measured
         for process in one.processes
         if process.started_at_unix_ns is not None
@@ -344,4 +346,9 @@ def seconds_of(benchmark: Benchmark, measured: Iterable[Measurement], ended_at_u
     for start, end in [*within, (ended, ended)]:
         spent += min(max(0, start - reached), LONGEST_GAP_NS) + max(0, end - max(start, reached))
         reached = max(reached, end)
-    return spent / 1e9
+    longest = max((sum(map(_duration_ns, one.processes)) for one in measured), default=0)
+    return max(spent, longest) / 1e9
+
+
+def _duration_ns(process: Process) -> int:
+    return sum(phase.duration_ns for phase in process.phases)

@@ -57,6 +57,12 @@ def test_a_clock_of_the_target_that_is_ahead_costs_nothing():
     assert seconds_of(BENCHMARK, [after((ahead_s + 1, 9), (ahead_s + 11, 99))], ended(110)) == pytest.approx(110)
 
 
+def test_a_clock_that_was_set_back_makes_no_step_shorter_than_what_was_measured_in_it():
+    hour_s = 3600
+    both = [after((2 - hour_s, 10), (14 - hour_s, 10)), after((2 - hour_s, 4))]
+    assert seconds_of(BENCHMARK, both, ended(25 - hour_s)) == seconds_of(BENCHMARK, both, None) == pytest.approx(20)
+
+
 def test_the_time_until_a_killed_step_went_on_is_not_charged():
     night_s = 8 * 3600
     one = after((5, 10), (night_s, 10))
