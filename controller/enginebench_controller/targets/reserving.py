@@ -3,13 +3,15 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from enginebench_controller import wire
 from enginebench_controller.errors import EnginebenchError, InputError, ReservedError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.records import LOCAL_TARGET, Reservation
+from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.session import check_targets, open_client
 from enginebench_controller.wire.fields import optional
 from enginebench_proto.v1 import reservation_pb2
@@ -81,20 +83,34 @@ def _check(home: Home, names: Sequence[str]) -> None:
 async def _all_or_none(home: Home, names: Sequence[str], order: ReservationOrder) -> Mapping[str, Reservation]:
     taken: dict[str, reservation_pb2.ReserveResponse] = {}
     unsure: list[str] = []
+
+    async def take(client: AgentClient, name: str) -> None:
+        try:
+            taken[name] = await client.reserve(order.for_ns, order.reason)
+        except UnreachableError:  # perhaps it was the answer that did not get through
+            unsure.append(name)
+            raise
+
     try:
         for name in names:
             async with open_client(home, name) as client:
-                try:
-                    taken[name] = await client.reserve(order.for_ns, order.reason)
-                except UnreachableError:  # perhaps it was the answer that did not get through
-                    unsure.append(name)
-                    raise
+                await _answered(take(client, name))
     except BaseException as error:
         stuck = [*await _give_back(home, taken), *unsure]
         if isinstance(error, EnginebenchError) and (stuck or len(names) > 1):
             error.args = (f"{error}\n{_what_is_left(names, stuck)}",)
         raise
     return {name: wire.from_reservation(answer.reservation) for name, answer in taken.items()}
+
+
+async def _answered(asking: Coroutine[Any, Any, None]) -> None:
+    """Wait for the answer, also where this is cancelled: what a target has granted by then is to be given back."""
+    task = asyncio.ensure_future(asking)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 async def _give_back(home: Home, taken: Mapping[str, reservation_pb2.ReserveResponse]) -> list[str]:

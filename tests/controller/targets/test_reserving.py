@@ -1,5 +1,6 @@
 """Targets that are reserved, all or none: what is told where a line breaks meanwhile."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,8 +20,9 @@ ORDER = ReservationOrder(3600 * 10**9)
 class Reserved(agent_pb2_grpc.AgentServiceServicer, reservation_pb2_grpc.ReservationServiceServicer):
     """Can be reserved; where it `is_cut_off`, its line breaks before the answer is through."""
 
-    def __init__(self, is_cut_off: bool) -> None:
+    def __init__(self, is_cut_off: bool, answers_after_s: float = 0.0) -> None:
         self.is_cut_off = is_cut_off
+        self.answers_after_s = answers_after_s
         self.is_reserved = False
 
     async def GetHost(self, request, context):  # noqa: N802
@@ -28,6 +30,7 @@ class Reserved(agent_pb2_grpc.AgentServiceServicer, reservation_pb2_grpc.Reserva
 
     async def Reserve(self, request, context):  # noqa: N802
         self.is_reserved = True
+        await asyncio.sleep(self.answers_after_s)
         if self.is_cut_off:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         return reservation_pb2.ReserveResponse(reservation=reservation_pb2.Reservation(holder="me"))
@@ -63,3 +66,15 @@ async def test_so_is_the_only_one(tmp_path: Path) -> None:
     async with serving(home := Home(tmp_path), b=Reserved(is_cut_off=True)):
         with pytest.raises(UnreachableError, match="but b may be: "):
             await reserve(home, ["b"], ORDER, print)
+
+
+async def test_who_gives_up_while_a_target_answers_leaves_nothing_reserved(tmp_path: Path) -> None:
+    a, b = Reserved(is_cut_off=False), Reserved(is_cut_off=False, answers_after_s=0.3)
+    async with serving(home := Home(tmp_path), a=a, b=b):
+        asking = asyncio.create_task(reserve(home, ["a", "b"], ORDER, print))
+        while not b.is_reserved:
+            await asyncio.sleep(0.01)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert (a.is_reserved, b.is_reserved) == (False, False)
