@@ -250,7 +250,7 @@ def claimed(path: Path) -> Iterator[PlanClaim | None]:
         yield None
         return
     with stream:
-        yield PlanClaim(_read(stream, path), path) if _locked(stream) and path.exists() else None
+        yield PlanClaim(_read(stream, path), path) if _locked(stream) and _is_at(path, stream) else None
 
 
 def unclaimed(path: Path) -> Pending | None:
@@ -311,6 +311,14 @@ def _locked(stream: BinaryIO) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _is_at(path: Path, stream: BinaryIO) -> bool:
+    """Whether it is still the file at this path: it may be gone since it was opened, or another in its place."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _read(stream: BinaryIO, path: Path) -> Pending:

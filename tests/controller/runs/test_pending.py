@@ -137,6 +137,27 @@ def test_a_plan_is_its_commands_alone_while_that_lives(tmp_path: Path) -> None:
     assert plans(tmp_path) == ()
 
 
+def test_a_plan_is_not_taken_for_another_that_was_there_when_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with written(tmp_path, PENDING):
+        (path,) = plans(tmp_path)
+    lock, rest = fcntl.flock, replace(PENDING, cases=PENDING.cases[:1])
+
+    def late(stream: Any, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        path.unlink()
+        with written(tmp_path, rest):
+            pass
+        lock(stream, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with claimed(path) as claim:
+        assert claim is None
+    with claimed(path) as claim:
+        assert claim is not None and claim.pending == rest
+
+
 def test_a_plan_is_claimed_where_only_what_was_opened_for_writing_can_be_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
