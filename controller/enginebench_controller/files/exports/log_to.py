@@ -115,6 +115,11 @@ def _receiver(url: str, shown: str) -> str:
         is_good = False
     if not is_good:
         raise InputError(f"--log-to {shown!r} is no URL of a receiver: write otlp:http://HOST:4318")
+    if "@" in parts.netloc:
+        raise InputError(
+            f"--log-to {shown!r} has a user or a password, for which OTLP has headers: leave it out there, and set "
+            "OTEL_EXPORTER_OTLP_HEADERS, such as to authorization=Basic%20…"
+        )
     path = parts.path.rstrip("/")
     return parts._replace(path=path if path.endswith(_METRICS) else path + _METRICS).geturl()
 

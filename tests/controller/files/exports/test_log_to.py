@@ -77,6 +77,10 @@ def delivered(*arguments):
         ("otlp:grpc://host:4317", "is no URL of a receiver"),
         ("otlp:http://", "is no URL of a receiver"),
         ("otlp:http://host:99999", "is no URL of a receiver"),
+        (
+            "otlp:http://me:secret@host",
+            r"'otlp:http://\*\*\*@host' has a user or a password, for which OTLP has headers",
+        ),
         ("wandb:project", "'wandb:project' is to be wandb alone; its project is set by WANDB_PROJECT"),
         ("logs:http://me:secret@host", r"'logs:http://\*\*\*@host' names no tracker"),
     ],
@@ -125,7 +129,9 @@ def test_secrets_of_an_address_are_not_shown(address, shown):
     assert str(Destination(Tracker.MLFLOW, address)) == f"mlflow:{shown}"
 
 
-@pytest.mark.parametrize("said", ["otlp:grpc://me:my/secret@host", "otlp:http://host:99999/?api-key=secret"])
+@pytest.mark.parametrize(
+    "said", ["otlp:grpc://me:my/secret@host", "otlp:http://host:99999/?api-key=secret", "otlp:http://me:secret@host"]
+)
 def test_what_is_refused_does_not_tell_its_secrets(said):
     with pytest.raises(InputError) as refusal:
         destinations([said])
