@@ -5,15 +5,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import torch
 
 from agent_server import AgentProcess, only
+from enginebench_controller.errors import StoreBusyError
 from enginebench_controller.home import Home
-from enginebench_controller.plan.gate import GateOrder
+from enginebench_controller.plan.gate import GateOrder, with_rungs
+from enginebench_controller.plan.plan import Plan
 from enginebench_controller.runs.gate import GateWatcher, gate
+from enginebench_controller.store.connection import StoreFile
 from integration.bench import Bench, started, tiny_model, wait_until
 from integration.test_resume import kill_when, spooled
 
@@ -94,6 +98,33 @@ def test_a_pair_that_takes_far_longer_than_the_budget_is_broken_off(
     assert time.monotonic() - begun < 30, "a pair takes 3 x 6 inferences of 3 s, and what they need to start"
     assert found.outcome == "cannot_tell"
     assert found.failures == ("the budget ended before there was one process of each: give a longer one",)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_gate_under_way_waits_wherever_others_have_the_results(
+    here: Bench, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy_for = set[str]()
+
+    def busy_once(use: Callable) -> Callable:
+        def using(store: StoreFile) -> object:
+            asked = sys._getframe(1).f_code.co_name
+            if asked not in busy_for:
+                busy_for.add(asked)
+                raise StoreBusyError("others have the results")
+            return use(store)
+
+        return using
+
+    def then_busy(*arguments: Any) -> Plan:
+        for name in ("_reading", "_writing"):
+            monkeypatch.setattr(StoreFile, name, busy_once(getattr(StoreFile, name)))
+        return with_rungs(*arguments)
+
+    monkeypatch.setattr(sys.modules[GateWatcher.__module__], "with_rungs", then_busy)
+    found = gate(Home(here.home), GateOrder(SLOW, SLOW, model=str(model), budget="2.5s", explain=False))
+    assert (found.outcome, found.failures) == ("cannot_tell", ())
+    assert {"models", "add_benchmark", "save_model", "add_measurements", "measurements"} <= busy_for
 
 
 @pytest.mark.usefixtures("short")

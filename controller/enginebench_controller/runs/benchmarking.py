@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from enginebench_controller.records import LOCAL_TARGET, Benchmark, TargetSnapsh
 from enginebench_controller.runs import execution
 from enginebench_controller.runs.cluster.carrying import Cluster, open_cluster
 from enginebench_controller.runs.execution import Elsewhere, Enough
-from enginebench_controller.runs.keeping import keeper
+from enginebench_controller.runs.keeping import keeper, patiently
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn, remind
 from enginebench_controller.runs.undertaking import Pending, PlanClaim, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, means_own_agent, once_listed, open_session
@@ -87,14 +88,15 @@ async def run_in_session(
     `enough` may end the rounds of what is interleaved early. On a `cluster`, whose machines are those of the session,
     it is the cluster that carries out.
     """
-    expansion = await in_thread(_expand, home, order.plan, cluster.kinds if cluster else session.snapshots, binder)
+    snapshots = cluster.kinds if cluster else session.snapshots
+    expansion = await patiently(partial(_expand, home, order.plan, snapshots, binder))
     if not expansion.cases:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
     benchmark = _new_benchmark(order, binder.digests, expansion)
     pending = _pending(benchmark, expansion.cases, order.plan)
     with written(home.path, pending) as claim:
         try:
-            _record(home, benchmark, expansion, session, binder)
+            await patiently(partial(_record, home, benchmark, expansion, session, binder))
         except EnginebenchError:
             claim.drop()  # nothing has begun
             raise
@@ -163,12 +165,12 @@ def _new_benchmark(order: BenchmarkOrder, digests: dict[str, str], expansion: Ex
         plan=order.plan.document()
         | {"order_seed": order.plan.seed_of_order(), "digests": digests}
         | ({"left_out": list(expansion.left_out)} if expansion.left_out else {})
-        | ({"members": _members(order.plan, expansion.cases)} if order.plan.gate else {}),
+        | ({"members": members(order.plan, expansion.cases)} if order.plan.gate else {}),
         rerun_of=order.rerun_of,
     )
 
 
-def _members(plan: Plan, cases: Sequence[Case]) -> dict[str, str]:
+def members(plan: Plan, cases: Sequence[Case]) -> dict[str, str]:
     """By the name of its rung, which measurement a member of a gate will be: base and control are equal cases."""
     return {rung.name: one.outcome_id for rung, one in zip(plan.rungs, cases, strict=True)}
 

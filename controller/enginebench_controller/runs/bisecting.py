@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
-from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.bisect import BisectKind, BisectOrder, make_order, prefix
 from enginebench_controller.plan.configurations import select_engines
@@ -23,6 +23,7 @@ from enginebench_controller.runs.gate import (
     enough_of,
     in_session,
 )
+from enginebench_controller.runs.keeping import patiently
 from enginebench_controller.runs.releases import companions, wheel_of
 from enginebench_controller.runs.resuming import ResumeOrder, take_up_step
 from enginebench_controller.runs.searching import held, new_search
@@ -71,12 +72,11 @@ def bisect(home: Home, order: BisectOrder, watcher: BisectWatcher) -> Search:
         home.store.add_search(search)
         watcher.set_out(search)
         try:
-            asyncio.run(_Bisect(home, search, order, watcher).carry_out())
+            return asyncio.run(_Bisect(home, search, order, watcher).carry_out())
         except EnginebenchError:
             if not home.store.steps_of(search.id):  # nothing has begun: there is nothing to go on with
                 home.store.remove_search(search.id)
             raise
-    return home.store.search(search.id)
 
 
 def go_on(home: Home, search: Search, watcher: BisectWatcher, *, trusted: bool) -> Search:
@@ -86,8 +86,7 @@ def go_on(home: Home, search: Search, watcher: BisectWatcher, *, trusted: bool) 
     with held(home, search.id):
         watcher.set_out(search)
         asyncio.run(take_up_step(home, search, wish, lambda *_: watcher))
-        asyncio.run(_Bisect(home, search, order, watcher).carry_out())
-    return home.store.search(search.id)
+        return asyncio.run(_Bisect(home, search, order, watcher).carry_out())
 
 
 async def clear_away(home: Home, search: Search) -> None:
@@ -113,8 +112,8 @@ class _Bisect:
         self._watcher = watcher
         self._known: dict[str, GateResult | None] = {}
 
-    async def carry_out(self) -> None:
-        """Ask until there is an answer, store it, and clear away what was made for it."""
+    async def carry_out(self) -> Search:
+        """Ask until there is an answer, store it, and clear away what was made for it; returns the search with it."""
         trusted = tuple(self._order.digests.values()) if self._order.trusted else ()
         targets = tuple(self._order.fields.get("targets") or ())
         async with open_session(self._home, targets, trusted_models=trusted) as self._session:
@@ -122,15 +121,17 @@ class _Bisect:
             if not self._home.store.steps_of(self._search.id):
                 name = self._search.id
                 self._watcher.said(f"bisect {name}; interrupted, it goes on with `enginebench resume {name}`")
-            while not isinstance((done := await in_thread(self._replay)).following, Decided):
+            while not isinstance((done := await patiently(self._replay)).following, Decided):
                 await self._ask(done.following, done)
             if (result := self._unexplained(done)) is not None:
                 await self._ask(done.asked[-1].question, done, explaining=result)
                 del self._known[result.benchmark.id]
-                done = await in_thread(self._replay)
+                done = await patiently(self._replay)
         await self._clear(keep=())
-        answer = answer_of(self._home, self._search, self._order, done)
-        self._home.store.answer_search(self._search.id, answer.model_dump(mode="json"))
+        answer = await patiently(partial(answer_of, self._home, self._search, self._order, done))
+        store, name = self._home.store, self._search.id
+        await patiently(partial(store.answer_search, name, answer.model_dump(mode="json")))
+        return await patiently(partial(store.search, name))
 
     def _check_values(self) -> None:
         """Raise `InputError` for values of an option that the engine does not take, not in the middle of the way."""
@@ -160,7 +161,7 @@ class _Bisect:
         await self._clear(keep=self._needed(question, done.asked))
         for place in (question.base, question.head):
             if (reason := await self._lack_of(place, done.broken)) is not None:
-                self._skip(place, reason)
+                await self._skip(place, reason)
                 return
         names = [self._environment(place, done.broken) for place in (question.base, question.head)]
         try:
@@ -169,7 +170,7 @@ class _Bisect:
             if question.purpose is GatePurpose.ENDS:
                 await self._clear(keep=())
                 raise
-            self._skip(question.head, str(error).splitlines()[0])
+            await self._skip(question.head, str(error).splitlines()[0])
 
     def _needed(self, question: Question, asked: Sequence[Asked]) -> set[int]:
         """The candidates that are run now, and those told already that the culprit may yet be next to."""
@@ -177,10 +178,10 @@ class _Bisect:
         below, above = [one for one in told if one < question.head], [one for one in told if one > question.head]
         return {0, question.base, question.head, *sorted(below)[-1:], *sorted(above)[:1]}
 
-    def _skip(self, place: int, reason: str) -> None:
+    async def _skip(self, place: int, reason: str) -> None:
         name = self._order.candidates[place]
         self._watcher.said(f"{self._order.title(place)} is skipped: {reason}")
-        self._home.store.skip_in_search(self._search.id, name, reason)
+        await patiently(partial(self._home.store.skip_in_search, self._search.id, name, reason))
 
     async def _gate(
         self, question: Question, environments: Sequence[str | None], number: int, explaining: GateResult | None

@@ -13,6 +13,7 @@ from enginebench_controller.errors import AgentError, InputError, UnreachableErr
 from enginebench_controller.home import Home
 from enginebench_controller.plan.configurations import default_cores, names_in, select_engines
 from enginebench_controller.records import AvailableEngine, EngineRef, Failure, Peak, TargetSnapshot
+from enginebench_controller.runs.keeping import patiently
 from enginebench_controller.runs.remote_run import drop
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.session import open_session, refuse_emulated
@@ -73,7 +74,7 @@ async def calibrate(
         for number, (spec, version) in enumerate(specs):
             on_share = partial(running, number, len(specs), spec.engine, spec.configuration.cores)
             outcome = await _carry_out(client, spec, version, on_share)
-            await asyncio.to_thread(home.store.add_peaks, outcome.peaks)
+            await patiently(partial(home.store.add_peaks, outcome.peaks))
             await client.acknowledge(spec.run_id)
             done.append(outcome)
         return tuple(done)

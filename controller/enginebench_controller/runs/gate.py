@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from enginebench_controller.errors import EnginebenchError, InputError, PlanError
@@ -30,9 +31,10 @@ from enginebench_controller.plan.plan import (
     SearchStep,
     parse_duration_ns,
 )
-from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
+from enginebench_controller.runs.benchmarking import BenchmarkOrder, members, run_in_session
 from enginebench_controller.runs.environments import install
 from enginebench_controller.runs.execution import Enough, SoFar
+from enginebench_controller.runs.keeping import patiently
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
 from enginebench_controller.runs.remote_run import Reporter, SendOn
 from enginebench_controller.targets.session import TargetSession, completed, once_listed, open_session
@@ -187,7 +189,7 @@ async def _measure(
     for note in expansion.notes:
         watcher.said(f"note: {note}")
     plan = order.plan
-    known = await asyncio.to_thread(history, home, expansion.cases)
+    known = await patiently(partial(history, home, expansion.cases))
     if plan.search is None:  # else the search has promised
         plan = promising(plan, known)
     assert plan.gate is not None  # noqa: S101  # a gate's
@@ -201,12 +203,12 @@ async def _measure(
 
     def announce(expansion: Expansion, benchmark_id: str | None) -> Reporter:
         assert benchmark_id is not None  # noqa: S101  # a benchmark's
-        pairs.members = home.store.benchmark(benchmark_id).plan["members"]
+        pairs.members = members(plan, expansion.cases)
         watcher.begun(benchmark_id, pairs.terms)
         return watcher
 
     benchmark = await run_in_session(home, replace(order, plan=plan), session, binder, announce, pairs)
-    result = await asyncio.to_thread(gate_of, home, benchmark)
+    result = await patiently(partial(gate_of, home, benchmark))
     if result is None:
         raise InputError(f"nothing of the gate {benchmark.id} is in the store")
     if explain and _is_different(result) and not result.failures:
@@ -283,7 +285,7 @@ async def _explain(
             await profiles_in_session(home, order, session, binder, lambda *_: watcher)
         except (InputError, PlanError) as error:
             return replace(result, explanation=GateExplanation(note=f"no layers, as {error}"))
-    return replace(result, explanation=await asyncio.to_thread(explained, home, result))
+    return replace(result, explanation=await patiently(partial(explained, home, result)))
 
 
 def confirm(home: Home, alert: Alert, budget: str = "2m", watcher: GateWatcher | None = None) -> Confirmation:

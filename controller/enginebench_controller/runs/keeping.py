@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from enginebench_controller.errors import StoreBusyError
 from enginebench_controller.home import Home
+from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.records import BlockSamples, Measurement
 from enginebench_controller.runs.grounds import Judging
 from enginebench_controller.runs.undertaking import Keep
@@ -46,11 +47,14 @@ def keeper(home: Home) -> Keep:
 
 
 async def patiently(use: Callable[[], T]) -> T:
-    """What a use of the store comes to, tried again for as long as others have it: `PATIENCE_S`, which is told once."""
+    """What a use of the store comes to, tried again for as long as others have it: `PATIENCE_S`, which is told once.
+
+    `use` runs in a thread, and may have been carried out in part before.
+    """
     until_s = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return await asyncio.to_thread(use)
+            return await in_thread(use)
         except StoreBusyError as error:
             if time.monotonic() >= until_s:
                 raise
@@ -59,7 +63,8 @@ async def patiently(use: Callable[[], T]) -> T:
 
 @cache
 def _tell_waiting(why: str) -> None:
-    _log.warning("results wait for up to %g minutes to be stored: %s", PATIENCE_S / 60, why)
+    told = "waiting up to %g minutes for the results, where a second Ctrl-C leaves the rest to `enginebench resume`: %s"
+    _log.warning(told, PATIENCE_S / 60, why)
 
 
 class Storing:

@@ -16,6 +16,7 @@ from enginebench_controller.plan.recommend import RecommendOrder, common_plan, m
 from enginebench_controller.records import Search, SearchKind
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
 from enginebench_controller.runs.execution import SoFar, first_error_alone
+from enginebench_controller.runs.keeping import patiently
 from enginebench_controller.runs.remote_run import Reporter
 from enginebench_controller.runs.resuming import ResumeOrder, take_up_step
 from enginebench_controller.runs.search_ground import SearchGround, about, models_taking_part, search_ground
@@ -136,12 +137,12 @@ async def _carry_out(
             for sentence in about(ground):
                 watcher.said(sentence)
         if is_new:
-            await asyncio.to_thread(home.store.add_search, search)
+            await patiently(partial(home.store.add_search, search))
         watcher.set_out(search)
         for one_target in searched:
-            one_target.done = await asyncio.to_thread(_stored, one_target.ground, search)
+            one_target.done = await patiently(partial(_stored, one_target.ground, search))
         found = await _searched(order, searched)
-        await asyncio.to_thread(home.store.answer_search, search.id, answer_document(found))
+        await patiently(partial(home.store.answer_search, search.id, answer_document(found)))
         return found
 
 
@@ -219,7 +220,7 @@ class _OneTarget:
             ground.home, order, self.session, self.binder, lambda *_: self.watcher, time_of_step
         )
         read = (ground.home.store, ground.order, ground.space.points, step, benchmark, tuple(self.done), time.time_ns())
-        self.done.append(time_of_step.charged(await asyncio.to_thread(stored_step, *read)))
+        self.done.append(time_of_step.charged(await patiently(partial(stored_step, *read))))
 
 
 def _own_steps(done: Sequence[StoredStep]) -> list[StepTaken]:

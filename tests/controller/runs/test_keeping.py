@@ -108,7 +108,7 @@ async def test_a_result_waits_for_a_backup_that_takes_longer_and_lacks_nothing_t
     assert {one.id for one in stored} == {"ma", "mb"}
     assert all(one.grounds is not None for one in stored), "what it is judged by was waited for, too"
     (said,) = {one.getMessage() for one in caplog.records if one.levelname == "WARNING"}
-    assert "results wait for up to 10 minutes" in said and "in use by another enginebench process" in said
+    assert "waiting up to 10 minutes for the results" in said and "in use by another enginebench process" in said
 
 
 async def test_whoever_comes_to_the_store_between_judging_and_storing_is_waited_for_too(
