@@ -366,6 +366,8 @@ async def _attempt(bench: Bench, member: Undertaking, step: Callable[[], Awaitab
 
 
 async def _settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequence[SampleFile], keep: Keep) -> None:
+    for member in group.members:
+        member.ended = True
     for member, file in zip(group.members, samples, strict=True):
         if not member.settled:
             measurement = await asyncio.to_thread(_outcome, member, group, benchmark_id, file)
@@ -383,8 +385,9 @@ def _outcome(member: Undertaking, group: Group, benchmark_id: str, samples: Samp
 
 
 async def _settle_cancelled(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
+    """Store that the others were cancelled; what has ended and waits for the store is there to be resumed."""
     for member in group.members:
-        if not member.settled:
+        if not (member.settled or member.ended):
             await keep(outcome.without_numbers(member.case, benchmark_id, member.outcome_id, CANCELLED), ())
             member.settle()
             await forget(bench, member)

@@ -90,7 +90,10 @@ async def _carry_out(passes: "Passes", bench: Bench, claim: PlanClaim) -> list[P
         done = [await passes.carry_out(one) for one in undertakings]
     except asyncio.CancelledError:  # who interrupts passes wants no more of them than what targets still have
         remembered = frozenset().union(*bench.remembered.values())
-        claim.leave([one.case for one in undertakings if not remembered.isdisjoint(one.run_ids)])
+        left = [
+            one for one in undertakings if not remembered.isdisjoint(one.run_ids) or (one.ended and not one.settled)
+        ]
+        claim.leave([one.case for one in left])
         raise
     await remind(bench)
     if not any(bench.remembered.values()):
@@ -139,6 +142,7 @@ class Passes:
 
     async def _keep(self, one: Undertaking, profile: Profile) -> Profile:
         """Lead the layers back to the model and store them; only then may the target forget the pass."""
+        one.ended = True
         profile = await asyncio.to_thread(self._analysis.analysed, profile, one.case.model)
         await patiently(partial(self._store.add_profile, profile, one.case.model))
         one.settle()

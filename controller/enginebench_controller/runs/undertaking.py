@@ -47,13 +47,15 @@ class Undertaking:
     """A case under way: the results of its processes, or why there are none.
 
     Each attempt at a process is a run of its own, so that what comes late of an earlier one can never be taken for a
-    result of a later one. `settled` once the outcome is in the store.
+    result of a later one. `ended` once nothing of it is carried out any more, and `settled` once the outcome is in the
+    store.
     """
 
     case: Case
     results: dict[int, run_pb2.RunResult] = field(default_factory=dict)
     failure: Failure | None = None
     settled: bool = False
+    ended: bool = False
     _attempts: dict[int, int] = field(default_factory=dict)
 
     @property

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from enginebench_controller.records import (
     HostFacts,
     ModelVersion,
     PassOrder,
+    Profile,
 )
 from enginebench_controller.runs.execution import run_once
-from enginebench_controller.runs.profiling import Passes
+from enginebench_controller.runs.profiling import Passes, _carry_out
 from enginebench_controller.runs.remote_run import Bench, Unreported
-from enginebench_controller.runs.undertaking import Undertaking
+from enginebench_controller.runs.undertaking import Pending, Undertaking, claimed, plans, written
 from enginebench_controller.store import connection
 from enginebench_proto.v1 import run_pb2
 
@@ -86,3 +88,26 @@ async def test_a_pass_interrupted_while_its_result_comes_is_forgotten_by_its_tar
     with pytest.raises(asyncio.CancelledError):
         await running
     assert agent.forgotten == ["m1-0-0"]
+
+
+async def test_a_pass_that_waits_to_be_stored_is_left_to_be_resumed_where_that_is_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(passes: Passes, one: Undertaking) -> Profile:
+        return passes._unprofiled(one, FAILED)
+
+    monkeypatch.setattr(connection, "DEFAULT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(Passes, "_run", fails)
+    home = Home(tmp_path)
+    cases = (replace(CASE, outcome_id="m1"), replace(CASE, outcome_id="m2"))
+    with FileLock(tmp_path / "results.duckdb.lock"), written(tmp_path, Pending("p1", "net", 1, cases)) as claim:
+        others = asyncio.all_tasks()
+        running = asyncio.create_task(_carry_out(Passes(home, bench_of(home), ORDER), bench_of(home), claim))
+        await asyncio.sleep(0.3)
+        for one in asyncio.all_tasks() - others:
+            one.cancel()  # as the second Ctrl-C does
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    (path,) = plans(tmp_path)
+    with claimed(path) as left:
+        assert left is not None and left.pending.outcome_ids == ("m1",)
