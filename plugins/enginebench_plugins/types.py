@@ -81,7 +81,9 @@ class Effective:
 class OptionSpec:
     """One option on an engine's allow-list. Never an option that names a file, a library or a cache folder.
 
-    One that is `profile_only` changes how layers are profiled, and is refused where nothing is.
+    One that is `profile_only` changes how layers are profiled, and is refused where nothing is. Two names have a
+    meaning: `imposed_sparsity`, a float, is the share of weights that a profile is to take for zero, and
+    `optimization_level`, an int from 0 on, how much of the graph is rewritten for it.
     """
 
     name: str

@@ -24,7 +24,6 @@ from enginebench_controller.plan.configurations import (
 )
 from enginebench_controller.plan.plan import Plan, parse_duration_ns
 from enginebench_controller.records import (
-    IMPOSED_SPARSITY,
     ArrivalProcess,
     AvailableEngine,
     Configuration,
@@ -77,8 +76,8 @@ class Case:
         axes += [chosen.precision] if chosen.precision != "f32" else []
         axes += [describe_load(chosen)] if chosen.load is not Load.SYNC else []
         axes += [f"hint {chosen.hint}"] if chosen.hint is not Hint.NONE else []
-        imposed = chosen.options.get(IMPOSED_SPARSITY)
-        axes += [] if imposed is None else [f"{100 * float(imposed):g} % zeros imposed"]
+        imposed = chosen.imposed_sparsity
+        axes += [] if imposed is None else [f"{100 * imposed:g} % zeros imposed"]
         return f"{self.model.name} · {self.engine.name} {self.engine.version} · {chosen.device} · {', '.join(axes)}"
 
 

@@ -1,13 +1,13 @@
 """One pass for each share of zeros that an engine is to impose on the weights of a model."""
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from enginebench_controller.errors import InputError, PlanError
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.plan import Plan
-from enginebench_controller.records import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, TargetSnapshot
+from enginebench_controller.records import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, EngineOption, TargetSnapshot
 
 
 def parse_sparsities(text: str | None, option: str = "--sparsity") -> tuple[float, ...]:
@@ -29,16 +29,17 @@ def with_sparsities(
     snapshots: Sequence[TargetSnapshot],
     optimization_level: int | None = None,
 ) -> Expansion:
-    """Every case of a plan once for each sparsity, at this level if one is given.
+    """Every case of a plan once for each sparsity, at this level if one is given, on engines that have levels.
 
     Where the plan asks for all engines, those that cannot impose it are left out with a note. Raises `PlanError` where
     none can, and where one cannot that is asked for by name.
     """
     if any(IMPOSED_SPARSITY in case.configuration.options for case in expansion.cases):
         raise PlanError(f"--sparsity and --option …{IMPOSED_SPARSITY}=… are two answers to one question; give one")
-    able = set(_imposing(snapshots))
+    able = set(_offering(snapshots, lambda option: option.name == IMPOSED_SPARSITY))
+    levelled = set(_offering(snapshots, lambda option: (option.name, option.type) == (OPTIMIZATION_LEVEL, "int")))
     cases = tuple(
-        _at(case, share, optimization_level)
+        _at(case, share, optimization_level if _engine(case) in levelled else None)
         for case in expansion.cases
         if _engine(case) in able
         for share in sparsities
@@ -53,10 +54,12 @@ def with_sparsities(
     return Expansion(cases, (*expansion.notes, *notes), expansion.left_out)
 
 
-def _imposing(snapshots: Sequence[TargetSnapshot]) -> Iterator[tuple[str, str, str]]:
+def _offering(
+    snapshots: Sequence[TargetSnapshot], is_meant: Callable[[EngineOption], bool]
+) -> Iterator[tuple[str, str, str]]:
     for snapshot in snapshots:
         for engine in snapshot.available:
-            if any(option.name == IMPOSED_SPARSITY for option in engine.options):
+            if any(map(is_meant, engine.options)):
                 yield snapshot.target, engine.name, engine.environment
 
 

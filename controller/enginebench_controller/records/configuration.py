@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from enginebench_proto.agreed.words import DEFAULT_DEVICE, Hint, Load
+from enginebench_proto.agreed.words import DEFAULT_DEVICE, IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, Hint, Load
+
+_MOST_DIGITS = 9
+"""Of a level: what its column holds."""
 
 
 class ArrivalProcess(StrEnum):
@@ -175,6 +178,21 @@ class Configuration:
     def place_and_size(self) -> str:
         """The same, behind the device where that is not the usual one."""
         return self.size if self.device == DEFAULT_DEVICE else f"{self.device}, {self.size}"
+
+    @property
+    def imposed_sparsity(self) -> float | None:
+        """The share of weights that the engine is to take for zero, 0 included; None where it is asked for no share."""
+        try:
+            share = float(self.options.get(IMPOSED_SPARSITY, ""))
+        except ValueError:  # not given, or of an engine that means something else by it
+            return None
+        return share if 0 <= share <= 1 else None
+
+    @property
+    def optimization_level(self) -> int | None:
+        """How much the engine is to rewrite the graph, from 0 on; None where it is asked for no such number."""
+        chosen = self.options.get(OPTIMIZATION_LEVEL, "")
+        return int(chosen) if chosen.isdecimal() and len(chosen) <= _MOST_DIGITS else None
 
     def output_batch_axis(self, name: str, shape: tuple[int, ...]) -> int | None:
         """Which dimension of an output holds the items of the batch; None where none can be told to.

@@ -11,7 +11,7 @@ from typing import Any
 from enginebench_controller.records.configuration import Configuration
 from enginebench_controller.records.run import Bystanders, Effective, Failure, Phase, Status
 from enginebench_controller.records.target import EngineRef, HostFacts
-from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, LayerState
+from enginebench_proto.agreed.words import LayerState
 
 
 class PassKind(StrEnum):
@@ -177,14 +177,12 @@ class Profile:
     @property
     def imposed_sparsity(self) -> float | None:
         """The share of weights that the engine was to take for zero, 0 included; None where it was not asked to."""
-        chosen = self.configuration.options.get(IMPOSED_SPARSITY)
-        return None if chosen is None else float(chosen)
+        return self.configuration.imposed_sparsity
 
     @property
     def optimization_level(self) -> int | None:
         """How much the engine was to rewrite the graph, as asked; None where it was not asked."""
-        chosen = self.configuration.options.get(OPTIMIZATION_LEVEL)
-        return None if chosen is None else int(chosen)
+        return self.configuration.optimization_level
 
     @property
     def kind(self) -> PassKind:

@@ -18,7 +18,6 @@ from enginebench_controller.graph.source_graph import SourceGraph
 from enginebench_controller.home import Home
 from enginebench_controller.models.inputs.binding import given_shapes
 from enginebench_controller.records import (
-    IMPOSED_SPARSITY,
     Ceiling,
     Configuration,
     Grounds,
@@ -112,7 +111,7 @@ class Judging:
         if path.suffix != ".onnx" or _resources(target, measurement) != _PROCESSOR:
             return None
         flops, integers = self._work(measurement, path)
-        flops *= 1 - float(asked.options.get(IMPOSED_SPARSITY, 0.0))
+        flops *= 1 - (asked.imposed_sparsity or 0.0)
         precision = _precision(measurement, integers=integers)
         cores = max(asked.cores, measurement.cpu_cores_used or 0.0)
         return ceiling(flops, precision, cores, target.host.isa, self._roofs(measurement, precision))

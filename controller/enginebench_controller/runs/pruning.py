@@ -25,7 +25,8 @@ Remark = Callable[[str], None]
 @dataclass(frozen=True)
 class PruningOrder:
     """One model on one engine: the steps to impose, the copies to make with the same sparsity in every layer, and the
-    policy for one with a sparsity for each layer (None for no such copy). Every pass runs at one optimization level.
+    policy for one with a sparsity for each layer (None for no such copy). Every pass runs at one optimization level, if
+    the engine has levels.
     """
 
     plan: Plan
@@ -48,7 +49,7 @@ async def run_pruning(home: Home, order: PruningOrder, announce: Announce, remar
     passes = await run_profiles(home, imposing, announce)
     copies = await in_thread(_copies, home, order, passes, remark)
     if copies:
-        passes += await run_profiles(home, ProfileOrder(_plan_of_copies(order, copies), id=identity), announce)
+        passes += await run_profiles(home, ProfileOrder(_plan_of_copies(order, copies, passes), id=identity), announce)
     return tuple(passes)
 
 
@@ -59,10 +60,13 @@ def _check(plan: Plan) -> None:
             raise InputError(f"pruning prospects are for one configuration, and {axis} has several: name one")
 
 
-def _plan_of_copies(order: PruningOrder, copies: Sequence[ModelVersion]) -> Plan:
-    """The same for the copies, without imposing anything, at the same level."""
-    engine = order.plan.engines[0].partition("@")[0]
-    level = {f"{engine}.{OPTIMIZATION_LEVEL}": str(order.optimization_level)}
+def _plan_of_copies(order: PruningOrder, copies: Sequence[ModelVersion], passes: Sequence[Profile]) -> Plan:
+    """The same for the copies, without imposing anything, at the level of the passes, if their engine has levels."""
+    level = {
+        f"{one.engine.name}.{OPTIMIZATION_LEVEL}": str(one.optimization_level)
+        for one in passes
+        if one.optimization_level is not None
+    }
     changes = {"models": tuple(copy.digest for copy in copies), "options": {**order.plan.options, **level}}
     return order.plan.model_copy(update=changes)
 

@@ -18,11 +18,18 @@ def engine(name, *options):
     )
 
 
+def levelled(name, kind):
+    able = engine(name, "imposed_sparsity")
+    return replace(able, options=(*able.options, EngineOption("optimization_level", kind)))
+
+
 SNAPSHOT = replace(
     invented.snapshot(),
     engines=(
         engine("sparse", "imposed_sparsity"),
         engine("dense", "threads"),
+        levelled("levels", "int"),
+        levelled("words", "str"),
         UnavailableEngine(name="gone", environment="default", reason="gone"),
     ),
 )
@@ -44,6 +51,12 @@ def test_every_job_becomes_one_for_each_share_with_its_other_options():
         {"optimization_level": "0", "imposed_sparsity": "0.9"},
     ]
     assert found.notes == ("a note",)
+
+
+@pytest.mark.parametrize(("name", "level"), [("levels", "0"), ("words", None), ("sparse", None)])
+def test_only_an_engine_that_has_levels_is_given_one(name, level):
+    (found,) = with_sparsities(ALL, Expansion((case(name),), ()), (0.5,), [SNAPSHOT], 0).cases
+    assert found.configuration.options.get("optimization_level") == level
 
 
 def test_engines_that_cannot_are_left_out_of_all_and_refused_by_name():

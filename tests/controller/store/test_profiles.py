@@ -101,4 +101,22 @@ def test_the_file_can_be_asked_without_us(store):
         assert connection.execute(query).fetchall() == [(0.9, 0, 6 / 9, 2**28, ["Conv_0", "Odd_1"])]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimization_level": "O2", "imposed_sparsity": "structured"},
+        {"optimization_level": "1.5", "imposed_sparsity": "nan"},
+        {"optimization_level": "true"},
+        {"optimization_level": str(2**40)},
+    ],
+)
+def test_an_option_that_is_no_level_or_no_share_costs_no_profile(store, options):
+    profile = invented_profiles.profile(configuration=replace(invented.CONFIGURATION, options=options))
+    store.add_profile(profile)
+
+    assert store.profile(profile.id) == profile
+    (entry,) = store.profiles()
+    assert (entry.imposed_sparsity, entry.optimization_level) == (None, None)
+
+
 SPARSE = {"imposed_sparsity": "0.9", "optimization_level": "0"}

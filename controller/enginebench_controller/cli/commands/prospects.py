@@ -40,7 +40,8 @@ def print_prospects(found: PruningProspects, most: int) -> None:
     """A row a sparsity or pruned copy, then a row a part of the model, the slowest first."""
     dense = found.series.dense
     asked = dense.configuration
-    where = f"{asked.device}, {asked.size}, optimization level {dense.optimization_level}"
+    level = "" if dense.optimization_level is None else f", optimization level {dense.optimization_level}"
+    where = f"{asked.device}, {asked.size}{level}"
     columns = [("what", False), ("zeros", True), ("estimated ms", True), ("×", True), ("imposed ms", True)]
     columns += [("×", True), ("measured ms", True), ("×", True), ("estimate's error", True)]
     columns += [("parameters", True), ("FLOPs (estimated)", True)]

@@ -9,7 +9,6 @@ from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import start_job
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.preview import Preview, preview
-from enginebench_controller.records import IMPOSED_SPARSITY
 from enginebench_ui.pages import JOB
 from enginebench_ui.pages.new_profile.shapes import SPARSITIES, ProfileFields, passes_words, shares
 from enginebench_ui.shared import reading
@@ -147,14 +146,14 @@ def show_passes(preview: Preview, sparsities: Sequence[float]) -> None:
 
 def _pass_row(case: Case) -> Row:
     asked = case.configuration
-    imposed = asked.options.get(IMPOSED_SPARSITY)
+    imposed = asked.imposed_sparsity
     return {
         "Engine": case.engine.name,
         "Device": asked.device,
         "Batch": asked.batch,
         "Cores": asked.cores,
         "Precision": asked.precision,
-        "Zeros imposed (%)": None if imposed is None else 100 * float(imposed),
+        "Zeros imposed (%)": None if imposed is None else 100 * imposed,
     }
 
 
