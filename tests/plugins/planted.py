@@ -618,11 +618,16 @@ class BrokenFilesTaken(SoundEngine):
             return onnx.helper.make_model(onnx.helper.make_graph([node], "none", [value], [same]))
 
 
-class FileOption(SoundEngine):
-    """Lets a caller on the network name a folder."""
+@dataclass
+class WithOption(SoundEngine):
+    """Has one option."""
+
+    name: str
+    type: type = str
+    choices: tuple[spec.OptionValue, ...] = ()
 
     def info(self) -> spec.EngineInfo:
-        option = spec.OptionSpec("cache_dir", str, "where compiled models are kept")
+        option = spec.OptionSpec(self.name, self.type, "what it is for", self.choices)
         return spec.EngineInfo("1.0", frozenset({spec.ModelFormat.ONNX}), options=(option,))
 
 

@@ -128,9 +128,25 @@ def test_a_planted_engine_fails(engine_class: type, statement: Statement, tmp_pa
     assert_fails(engine_class(), statement, tmp_path)
 
 
-def test_an_option_that_names_a_folder_fails() -> None:
-    with pytest.raises(AssertionError, match="cache_dir"):
-        EngineContract().test_its_options_are_typed_and_name_no_file(planted.FileOption())
+@pytest.mark.parametrize("name", ["cache_dir", "modelPath", "CACHE_DIR", "plugins.libraryFiles", "directory"])
+def test_an_option_that_names_a_file_or_a_folder_fails(name: str) -> None:
+    with pytest.raises(AssertionError, match=name):
+        EngineContract().test_its_options_are_typed_and_name_no_file(planted.WithOption(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "choices"),
+    [
+        ("perf_profile", str, ("burst", "balanced")),
+        ("kv_cache", str, ("paged", "whole")),
+        ("profiler", str, ()),
+        ("bidirectional", str, ()),
+        ("prefix_caching", bool, ()),
+        ("cache_bits", int, ()),
+    ],
+)
+def test_an_option_that_can_name_no_file_is_none(name: str, kind: type, choices: tuple[str, ...]) -> None:
+    EngineContract().test_its_options_are_typed_and_name_no_file(planted.WithOption(name, kind, choices))
 
 
 def test_two_devices_of_one_name_fail() -> None:

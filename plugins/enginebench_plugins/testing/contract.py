@@ -10,6 +10,7 @@ What an engine cannot do it says in `EngineInfo`, and the statements about it ar
 inputs, several threads, profiles, and profiles that are means.
 """
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -39,7 +40,10 @@ MUCH = 100.0
 LONGEST_NAME = 100
 """Of a version and a device: an agent lists no more characters."""
 OPTION_TYPES = (bool, int, float, str)
-FILE_WORDS = ("path", "file", "dir", "folder", "cache", "library", "prefix")
+FILE_WORDS = frozenset(
+    ("path", "file", "filename", "filepath", "dir", "directory", "folder", "cache", "library", "prefix")
+)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 RELEASE_CYCLES = 4
 
 
@@ -87,7 +91,9 @@ class ComputingContract(Workbench):
             assert option.type in OPTION_TYPES
             assert option.help
             assert all(type(choice) is option.type for choice in option.choices)
-            assert not any(word in option.name.lower() for word in FILE_WORDS), option.name
+            is_free = option.type is str and not option.choices  # nothing else can name a file
+            words = {word.lower().removesuffix("s") for word in _WORD.findall(option.name)}
+            assert not (is_free and words & FILE_WORDS), option.name
 
     @promise(REFUSED)
     def test_each_choice_of_an_option_works_or_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
