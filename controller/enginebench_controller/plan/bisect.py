@@ -1,6 +1,6 @@
 """What a person asks a bisect for: candidates in their order, from good to bad, and what each is run as."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from enginebench_controller.errors import InputError, wrong_value
+from enginebench_controller.plan.configurations import owner_of
 from enginebench_controller.plan.gate import PLUGIN, GateSide, checked_terms, parse_sides
 from enginebench_controller.plan.plan import Duration, GateMetric, Percent, parse_percent
 
@@ -148,14 +149,19 @@ def narrowed(candidates: Sequence[str], good: str | None, bad: str | None) -> tu
     return tuple(candidates[first : last + 1])
 
 
-def parse_option(text: str, engine: str | None) -> tuple[str, str, tuple[str, ...]]:
-    """Engine, option and values of "E.O=1,2,3", or of "O=1,2,3" where the engine was named. Raises `InputError`."""
+def parse_option(text: str, engine: str | None, known: Collection[str] = ()) -> tuple[str, str, tuple[str, ...]]:
+    """Engine, option and values of "E.O=1,2,3", or of "O=1,2,3" where the engine was named. Raises `InputError`.
+
+    The names of engines that are `known` may have points.
+    """
     named, equals, values = text.partition("=")
-    owner, dot, option = named.rpartition(".")
-    owner = owner or engine or ""
+    has_owner = "." in named
+    engines = known if engine is None else (*known, engine)
+    owner = owner_of(named, engines) if has_owner else engine or ""
+    option = named.removeprefix(f"{owner}.")
     listed = tuple(part.strip() for part in values.split(",") if part.strip())
     if not equals or not owner or not option or not listed:
         raise InputError(f"--options {text!r} is not of the form E.O=1,2,3: an engine, its option, and values in order")
-    if engine is not None and dot and owner != engine:
+    if engine is not None and has_owner and owner != engine:
         raise InputError(f"--options {text} is of {owner}, and --engine says {engine}: leave one of them out")
     return owner, option, listed

@@ -61,12 +61,21 @@ def names_in(selections: Collection[str]) -> frozenset[str]:
 def names_of(plan: Plan) -> frozenset[str]:
     """The engines that a plan names, those of its options among them; empty where it means all there are."""
     named = names_in([selection for grid in plan.grids() for selection in grid.engines])
-    return named and named | {key.partition(".")[0] for key in plan.options}
+    return named and named | {owner_of(key, named) for key in plan.options}
+
+
+def owner_of(key: str, engines: Iterable[str]) -> str:
+    """The engine that an option ENGINE.OPTION is of, either of which may have points in its name.
+
+    Of these engines it is the one with the longest name that fits; where none does, what stands before the first point.
+    """
+    fitting = (one for one in engines if key.startswith(f"{one}."))
+    return max(fitting, key=len, default=key.partition(".")[0])
 
 
 def options_of(engines: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
     """Those of the options of a plan that are of these engines."""
-    return {key: value for key, value in options.items() if key.partition(".")[0] in engines}
+    return {key: value for key, value in options.items() if owner_of(key, engines) in engines}
 
 
 def _matching(selection: str, engines: Sequence[Engine]) -> Sequence[Engine]:

@@ -20,6 +20,7 @@ from enginebench_controller.plan.configurations import (
     describe_load,
     does_not_fit,
     impossible,
+    owner_of,
     select_engines,
 )
 from enginebench_controller.plan.plan import Plan, parse_duration_ns
@@ -130,7 +131,7 @@ def expand(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind) -> Expan
     if not cases and told.unable:
         raise PlanError("nothing was run, because no engine here can do it; ask for less:\n" + _listed(told.unable))
     missing = [f"{rung.name} is not available: {rung.unavailable}" for rung in plan.rungs if rung.unavailable]
-    idle = idle_options(plan.options, {case.engine.name for case in cases})
+    idle = idle_options(plan.options, {case.engine.name for case in cases}, _names(snapshots))
     notes = (*told.left_out, *told.not_read(), *told.notes, *told.unable, *idle, *missing)
     return Expansion(tuple(cases), notes, tuple(told.left_out))
 
@@ -191,12 +192,12 @@ def _size(plan: Plan, snapshot: TargetSnapshot) -> int:
 
 def _grid(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind, told: _Told) -> Iterator[Case]:
     told.refusals.update(dict.fromkeys([*_contradictions(plan), *_ownerless_options(plan, snapshots)]))
-    bound = _bound_models(plan, bind, told)
+    bound, owned = _bound_models(plan, bind, told), owned_options(plan.options, _names(snapshots))
     told.notes.update(dict.fromkeys(filter(None, (assumed_cores(plan.cores, snapshot) for snapshot in snapshots))))
     for snapshot, (name, batch) in itertools.product(snapshots, bound):
         model = bound[name, batch]
         for engine in _engines(plan, snapshot, model.version, told):
-            yield from _cases(plan, snapshot, engine, model, batch, told)
+            yield from _cases(plan, snapshot, engine, owned.get(engine.name, {}), model, batch, told)
 
 
 def _bound_models(plan: Plan, bind: Bind, told: _Told) -> dict[tuple[str, int], BoundModel]:
@@ -239,13 +240,13 @@ def _cases(
     plan: Plan,
     snapshot: TargetSnapshot,
     engine: AvailableEngine,
+    options: Mapping[str, str],
     model: BoundModel,
     batch: int,
     told: _Told,
 ) -> Iterator[Case]:
     ref = EngineRef(engine.name, engine.environment, engine.version)
-    options = _own_options(plan.options, engine)
-    told.refusals.update(dict.fromkeys(refused_options(plan.options, engine)))
+    told.refusals.update(dict.fromkeys(refused_options(options, engine)))
     for device in _devices(plan, engine, snapshot.target, told):
         for configuration in configurations(plan, snapshot, engine, device.name, batch, model, options):
             where = f"{engine.name} on {snapshot.target} {device.name}"
@@ -300,25 +301,33 @@ def _contradictions(plan: Plan) -> Iterator[str]:
 
 
 def _ownerless_options(plan: Plan, snapshots: Sequence[TargetSnapshot]) -> list[str]:
-    known = {engine.name for snapshot in snapshots for engine in snapshot.engines}
-    strangers = [key for key in plan.options if "." not in key or key.partition(".")[0] not in known]
+    known = _names(snapshots)
+    strangers = [key for key in plan.options if "." not in key or owner_of(key, known) not in known]
     return [f"option {key!r} belongs to no engine; write ENGINE.OPTION=VALUE" for key in strangers]
 
 
-def _own_options(options: Mapping[str, str], engine: AvailableEngine) -> dict[str, str]:
-    parts = ((*key.partition("."), value) for key, value in options.items())
-    return {name: value for owner, _, name, value in parts if owner == engine.name}
+def _names(snapshots: Iterable[TargetSnapshot]) -> set[str]:
+    return {engine.name for snapshot in snapshots for engine in snapshot.engines}
+
+
+def owned_options(options: Mapping[str, str], known: Collection[str]) -> dict[str, dict[str, str]]:
+    """The options of a plan by the engine, of all that are known, that they are of, without its name."""
+    owned: dict[str, dict[str, str]] = defaultdict(dict)
+    for key, value in options.items():
+        owner = owner_of(key, known)
+        owned[owner][key.removeprefix(f"{owner}.")] = value
+    return owned
 
 
 def refused_options(options: Mapping[str, str], engine: AvailableEngine) -> Iterator[str]:
-    """Why an engine does not take what is its own of the options of a plan, a sentence for each."""
-    return filter(None, (refused_option(engine, *one) for one in _own_options(options, engine).items()))
+    """Why an engine does not take options of its own, a sentence for each."""
+    return filter(None, (refused_option(engine, *one) for one in options.items()))
 
 
-def idle_options(options: Iterable[str], engines: Collection[str]) -> Iterator[str]:
+def idle_options(options: Iterable[str], engines: Collection[str], known: Collection[str]) -> Iterator[str]:
     """A sentence for each of a plan's options that is of none of the engines that run: it may be misspelt, too."""
     for key in options:
-        owner = key.partition(".")[0]
+        owner = owner_of(key, known)
         if owner not in engines:
             yield f"option {key!r} is of {owner}, which takes no part: it changes nothing"
 

@@ -40,7 +40,7 @@ PLUGIN = "plugin:"
 FORMS = "E==VERSION, E@ENVIRONMENT, E:OPTION=VALUE or plugin:FOLDER"
 
 _ENGINE = re.compile(
-    r"(?P<engine>[A-Za-z0-9][A-Za-z0-9_-]*)?"
+    r"(?P<engine>[A-Za-z0-9][A-Za-z0-9_.-]*)?"
     r"(?:==(?P<version>[^@:=\s]+)|@(?P<environment>[^@:=\s]+))?"
     r"(?::(?P<options>[^:=\s]+=.*))?"
 )

@@ -17,7 +17,7 @@ from enginebench_controller.plan.configurations import (
     select_engines,
     usable_cores,
 )
-from enginebench_controller.plan.expand import Case, expand, refused_options
+from enginebench_controller.plan.expand import Case, expand, owned_options, refused_options
 from enginebench_controller.plan.plan import Plan, SearchStep, make_plan
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, RecommendOrder, common_plan
 from enginebench_controller.plan.turns import COPIES_OF_A_MODEL, ENGINE_BYTES, MEMORY_SHARE
@@ -89,7 +89,8 @@ def space(
     """
     engines, problems = select_engines(order.engines, snapshot.engines, snapshot.target)
     common = common_plan(order).model_copy(update={"interleave": False})
-    problems += [reason for engine in engines for reason in refused_options(common.options, engine)]
+    owned = owned_options(common.options, {engine.name for engine in snapshot.engines})
+    problems += [reason for engine in engines for reason in refused_options(owned.get(engine.name, {}), engine)]
     if problems:
         raise InputError("\n".join(dict.fromkeys(problems)))
     reasons: Counter[str] = Counter()

@@ -148,7 +148,8 @@ def about(ground: SearchGround) -> list[str]:
     ]
     impossible = sum(ground.space.impossible.values())
     told += [f"note: {impossible} more cannot be: {next(iter(ground.space.impossible))}"] if impossible else []
-    idle = idle_options(ground.order.fields.get("options", {}), engines)
+    known = {one.name for one in ground.target.engines}
+    idle = idle_options(ground.order.fields.get("options", {}), engines, known)
     told += [f"note: {sentence}" for sentence in idle]
     if ground.space.thinned:
         told.append(f"note: {ground.space.thinned} more are left out: --among and --fix choose")

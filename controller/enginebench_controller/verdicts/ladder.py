@@ -179,7 +179,8 @@ def _is_of(measurement: Measurement, grid: Plan) -> bool:
     """Whether a measurement is that of a rung: no two rungs of a ladder agree in all of this."""
     chosen = measurement.configuration
     (engine,) = grid.engines
-    options = {key.partition(".")[2]: value for key, value in grid.options.items() if key.startswith(f"{engine}.")}
+    own = f"{engine}."
+    options = {key.removeprefix(own): value for key, value in grid.options.items() if key.startswith(own)}
     return (
         (measurement.model_digest,) == grid.models
         and measurement.engine.name == engine.partition("@")[0]

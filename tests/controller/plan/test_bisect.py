@@ -3,7 +3,7 @@
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.bisect import BisectKind, make_order
+from enginebench_controller.plan.bisect import BisectKind, make_order, parse_option
 
 MODELS = {"kind": BisectKind.MODELS, "candidates": ("a.onnx", "b.onnx")}
 
@@ -17,3 +17,25 @@ def test_an_engine_that_would_have_to_be_installed_is_refused(engine) -> None:
 def test_an_engine_is_there_in_an_environment_and_with_options() -> None:
     side = make_order({**MODELS, "engine": "ort@old:level=all"}).side(0)
     assert (side.model, side.engine, side.environment, side.options) == ("a.onnx", "ort", "old", {"level": "all"})
+
+
+@pytest.mark.parametrize(
+    ("text", "engine", "known", "owner", "option"),
+    [
+        ("ort.level=1,2", None, (), "ort", "level"),
+        ("level=1,2", "ort", (), "ort", "level"),
+        ("ort.session.spinning=1,2", None, ("ort",), "ort", "session.spinning"),
+        ("ort.session.spinning=1,2", None, (), "ort", "session.spinning"),
+        ("iree-3.1.threads=1,2", None, ("iree-3", "iree-3.1"), "iree-3.1", "threads"),
+        ("iree-3.1.threads=1,2", "iree-3.1", (), "iree-3.1", "threads"),
+    ],
+)
+def test_an_engine_and_an_option_may_have_points_in_their_names(
+    text: str, engine: str | None, known: tuple[str, ...], owner: str, option: str
+) -> None:
+    assert parse_option(text, engine, known) == (owner, option, ("1", "2"))
+
+
+def test_an_option_of_another_engine_than_the_one_that_is_named_is_refused() -> None:
+    with pytest.raises(InputError, match=r"is of iree-3\.1, and --engine says iree-3: leave"):
+        parse_option("iree-3.1.threads=1,2", "iree-3", ("iree-3.1",))

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from enginebench_controller.errors import InputError, ModelError, PlanError
-from enginebench_controller.plan.configurations import BoundModel, does_not_fit, select_engines
+from enginebench_controller.plan.configurations import (
+    BoundModel,
+    does_not_fit,
+    names_of,
+    options_of,
+    select_engines,
+)
 from enginebench_controller.plan.expand import Expansion, expand, in_random_order
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import (
@@ -361,3 +367,23 @@ def test_an_option_of_an_engine_that_takes_no_part_is_told() -> None:
     assert notes == ("option 'vino.levle' is of vino, which takes no part: it changes nothing",)
     sides = [{"name": name, "title": name, "fields": {"engines": [name]}} for name in ("ort", "vino")]
     assert expanded(both, rungs=sides, options={"ort.level": "low", "vino.level": "low"}).notes == ()
+
+
+def test_an_option_is_of_the_engine_whose_whole_name_it_begins_with() -> None:
+    both = target(engine("iree-3"), engine("iree-3.1", options=(EngineOption("level"), EngineOption("session.spin"))))
+    options = {"iree-3.1.level": "low", "iree-3.1.session.spin": "1"}
+    found = expanded(both, engines=["iree-3.1"], options=options)
+    assert [case.configuration.options for case in found.cases] == [{"level": "low", "session.spin": "1"}]
+    assert found.notes == ()
+    other = expanded(both, engines=["iree-3"], options={"iree-3.1.level": "low"})
+    assert [case.configuration.options for case in other.cases] == [{}]
+    assert other.notes == ("option 'iree-3.1.level' is of iree-3.1, which takes no part: it changes nothing",)
+    assert "iree-3.1 has no option 'speed'" in refusal(both, engines=["iree-3.1"], options={"iree-3.1.speed": "9"})
+    assert "belongs to no engine" in refusal(both, engines=["iree-3"], options={"iree-4.level": "low"})
+
+
+def test_options_are_kept_with_the_engine_whose_whole_name_they_begin_with() -> None:
+    options = {"iree-3.1.level": "low", "ort.level": "high"}
+    plan = make_plan({"models": ["net"], "engines": ["iree-3.1"], "options": options}, "run")
+    assert names_of(plan) == {"iree-3.1", "ort"}
+    assert options_of({"iree-3.1"}, options) == {"iree-3.1.level": "low"}

@@ -26,6 +26,15 @@ def test_versions_environments_and_options_of_an_engine() -> None:
     assert head.options == {"level": "basic", "list": "a,b"}
 
 
+def test_an_engine_with_a_point_in_its_name_is_a_side() -> None:
+    base, head = parse_sides("m.onnx", "iree-3.1==1.0", "iree-3.1@new:session.threads=2", None)
+    assert (base.engine, base.version) == ("iree-3.1", "1.0")
+    assert (head.engine, head.environment, head.options) == ("iree-3.1", "new", {"session.threads": "2"})
+    assert rung_fields(head, "iree-3.1@new")["options"] == {"iree-3.1.session.threads": "2"}
+    both = parse_sides(None, "v1.0.onnx", "v1.1.onnx", "iree-3.1")
+    assert [(side.model, side.engine) for side in both] == [("v1.0.onnx", "iree-3.1"), ("v1.1.onnx", "iree-3.1")]
+
+
 def test_what_both_have_in_common_is_said_once() -> None:
     base, head = parse_sides("m.onnx", "==1.20.1", ":level=basic", "ort")
     assert (base.engine, base.version, head.engine, head.options) == ("ort", "1.20.1", "ort", {"level": "basic"})

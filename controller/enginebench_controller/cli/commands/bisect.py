@@ -181,7 +181,8 @@ def _candidates(
     if model is None:
         raise InputError("MODEL is missing: name the model whose latency has changed")
     if options is not None:
-        owner, option, values = parse_option(options, engine)
+        known = {one.name for seen in default_home().store.snapshots() for one in seen.engines}
+        owner, option, values = parse_option(options, engine, known)
         found = {"kind": BisectKind.OPTIONS, "candidates": narrowed(values, *ends), "option": option}
         return found | {"engine": owner, "model": model}
     if engine is None:
