@@ -279,7 +279,24 @@ class PoolForEach(SoundRequest):
         super().close()
 
 
+class Talkative(SoundRequest):
+    """Writes a structured log, and dots without an end of line, to where it should not matter."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        print('{"level": "info", "load": "sync"}\n{net loaded}\n.', end="", flush=True)
+        return super().infer(inputs)
+
+
+class ProcessEndedAtOnce(SoundRequest):
+    """Ends the process at the first inference, as if all were well."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        os._exit(0)
+
+
 POOL_FOR_EACH = AsPlugin(RequestBreaker(PoolForEach))
+TALKATIVE = AsPlugin(RequestBreaker(Talkative))
+ENDING = AsPlugin(RequestBreaker(ProcessEndedAtOnce))
 EQUAL_ITEMS_ONCE = AsPlugin(RequestBreaker(EqualItemsOnce))
 SHARED_IN_FLIGHT = AsPlugin(RequestBreaker(SharedInFlight))
 

@@ -163,6 +163,25 @@ def test_an_engine_that_lifts_its_confinement_fails(tmp_path: Path) -> None:
         Unconfined().test_processor_time_stays_within_the_cores(tmp_path, 1)
 
 
+@pytest.mark.slow
+def test_what_an_engine_prints_is_neither_an_answer_nor_in_the_way_of_one(tmp_path: Path) -> None:
+    class Talking(EngineContract):
+        plugin = "planted:TALKATIVE"
+
+    uses = Talking().core_use(tmp_path, 1)
+    assert [use["load"] for use in uses] == ["async", "sync"]
+    assert all(use["wall_ns"] > 0 for use in uses)
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_before_anything_was_measured_fails(tmp_path: Path) -> None:
+    class Ending(EngineContract):
+        plugin = "planted:ENDING"
+
+    with pytest.raises(AssertionError, match="before anything was measured"):
+        Ending().test_processor_time_stays_within_the_cores(tmp_path, 1)
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one processor there is no pool")
 def test_a_pool_of_threads_for_each_request_fails(tmp_path: Path) -> None:
     class Planted(EngineContract):

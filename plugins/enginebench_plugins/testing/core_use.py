@@ -38,6 +38,9 @@ REQUESTS_PER_CORE = 2
 
 def main() -> None:
     """Measure every load the engine offers."""
+    # As a worker claims it, before anybody can print: the rest is what the engine says, and no answer.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
     plugin, case = sys.argv[1], json.loads(sys.argv[2])
     confine_to_cores(case["settings"]["cores"])
     engine = _module(plugin).enginebench_engine()
@@ -52,7 +55,7 @@ def main() -> None:
             used = _use(engine, source, case, load)
         except spec.UnsupportedSettingsError as error:
             used = {"refused": str(error)}
-        print(json.dumps({"load": load} | used), flush=True)
+        print(json.dumps({"load": load} | used), file=answers, flush=True)
     os._exit(0)  # as a worker ends: some engines abort where threads of theirs outlive the interpreter
 
 
