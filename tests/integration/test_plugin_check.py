@@ -6,20 +6,31 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import invented
+import offered
 from agent_server import AgentProcess
 from enginebench_controller.cli.commands import plugin
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.home import Home
-from enginebench_controller.records import LOCAL_TARGET, Configuration, Effective, Readback, ReadbackSource, Target
+from enginebench_controller.plan.plan import Plan
+from enginebench_controller.records import (
+    LOCAL_TARGET,
+    Configuration,
+    Effective,
+    Measurement,
+    Readback,
+    ReadbackSource,
+    Target,
+)
 from enginebench_controller.runs.plugin import check as plugin_check
 from enginebench_controller.runs.plugin.check import FOLDER, PROMISES, BrokenPromise, CheckPart, PluginCheck, examine
+from enginebench_controller.targets.session import TargetSession
 from enginebench_plugins import spec, types
 from enginebench_plugins.testing import EngineContract
 from integration.bench import Bench
@@ -232,6 +243,28 @@ def test_threads_beyond_the_cores_and_one_that_helps_are_found(threads: int, cor
     )
     found = [sentence for promise, sentence in plugin_check._findings(measured, [measured], []) if promise == "cores"]
     assert any("threads work on" in sentence for sentence in found) == is_found
+
+
+async def test_an_engine_that_runs_no_single_item_is_measured_at_its_smallest_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[Plan] = []
+
+    async def nobody(*_: object) -> list[str]:
+        return []
+
+    async def refused(_: object, plan: Plan) -> Sequence[Measurement]:
+        plans.append(plan)
+        raise ModelError("it has an operator of its own")
+
+    monkeypatch.setattr(plugin_check._Check, "_references", nobody)
+    monkeypatch.setattr(plugin_check._Check, "_measured", refused)
+    engines = [offered.engine("fours", batches=(8, 4)), offered.engine("any")]
+    session = TargetSession({}, (offered.target(*engines),))
+    check = plugin_check._Check(Home(tmp_path), session, None, lambda _: None, ["net"])
+    for engine in engines:
+        await check._model(engine)
+    assert [plan.batch for plan in plans] == [(4,), (1,)]
 
 
 def test_a_mistyped_folder_is_no_package_and_a_package_of_the_family_is_one(

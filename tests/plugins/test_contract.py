@@ -12,6 +12,7 @@ import pytest
 
 from enginebench_plugins import spec, types
 from enginebench_plugins.testing import EngineContract, load_engine
+from enginebench_plugins.testing.__main__ import _module
 from enginebench_plugins.testing.in_flight import Results
 
 Statement = Callable[..., None]
@@ -222,6 +223,30 @@ def test_a_provider_that_is_told_and_does_not_compute_fails(tmp_path: Path) -> N
 def test_a_precision_that_is_told_and_not_computed_in_fails(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="f16 is told, and f32 was computed"):
         EngineContract().test_a_precision_that_is_told_is_computed_in(planted.EchoedPrecision(), tmp_path)
+
+
+def test_a_device_without_f32_is_held_in_its_own_precision(tmp_path: Path) -> None:
+    found: dict[str, type[EngineContract]] = {}
+    exec(_module("planted:HALVES", planted.Halves().devices()), found)
+    contract, engine = found["TestEngine"](), planted.Halves()
+    contract.test_outputs_equal_the_reference(engine, tmp_path)
+    contract.test_a_precision_the_device_lacks_is_refused(engine, tmp_path)
+    for statement in (
+        contract.test_the_requested_precision_is_the_effective_one,
+        contract.test_a_precision_that_is_told_is_computed_in,
+    ):
+        with pytest.raises(pytest.skip.Exception, match="no f32"):
+            statement(engine, tmp_path)
+    exec(_module("planted:HALVES", planted.SoundEngine().devices()), found)
+    assert found["TestEngine"].precision is spec.Precision.F32
+
+
+@pytest.mark.slow
+def test_what_an_engine_without_f32_uses_is_measured_in_its_own_precision(tmp_path: Path) -> None:
+    class Halves(EngineContract):
+        plugin, device, precision = "planted:HALVES", "NPU", spec.Precision.DEFAULT
+
+    assert not any("refused" in use for use in Halves().core_use(tmp_path, 1))
 
 
 @pytest.mark.parametrize("are_in_turn", [False, True])

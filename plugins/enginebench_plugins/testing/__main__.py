@@ -21,10 +21,15 @@ from enginebench_plugins.testing import load_engine
 
 TRIES = 2
 MODULE = """
+from enginebench_plugins import spec
 from enginebench_plugins.testing import EngineContract
 
 class TestEngine(EngineContract):
     plugin, device = {plugin!r}, {device!r}
+"""
+WITHOUT_F32 = """
+    precision = spec.Precision.DEFAULT
+    rtol = atol = 5e-2  # as measurements in f16 are compared
 """
 
 
@@ -62,6 +67,14 @@ class Report:
             self._promise, self._said = promise, str(call.excinfo.value)
 
 
+def _module(plugin: str, devices: Sequence[spec.Device]) -> str:
+    """A test module for the processor, or the first device where that is none."""
+    by_name = {device.name: device for device in devices}
+    name = "CPU" if "CPU" in by_name or not by_name else next(iter(by_name))
+    lacks_f32 = name in by_name and spec.Precision.F32 not in by_name[name].precisions
+    return MODULE.format(plugin=plugin, device=name) + (WITHOUT_F32 if lacks_f32 else "")
+
+
 def _words(name: str) -> str:
     """The sentence that a test's name is, with its case in brackets."""
     said, bracket, case = name.removeprefix("test_").partition("[")
@@ -90,13 +103,12 @@ def main() -> None:
     if spec.ModelFormat.ONNX not in engine.info().formats:
         report.add(note="it reads no ONNX, which the models of the contract are: its own tests bring others")
         return
-    devices = [device.name for device in engine.devices()]
-    device = "CPU" if "CPU" in devices or not devices else devices[0]
+    devices = list(engine.devices())
     for imported in [name for name in sys.modules if name.startswith(__package__)]:
         del sys.modules[imported]  # pytest reads them anew, so that an assertion says what it compared
     with tempfile.TemporaryDirectory(prefix="enginebench-") as folder:
         module = Path(folder) / "test_contract.py"
-        module.write_text(MODULE.format(plugin=entry.value, device=device), encoding="utf-8")
+        module.write_text(_module(entry.value, devices), encoding="utf-8")
         options = ("-q", "-p", "no:cacheprovider", "--import-mode=importlib", f"--basetemp={folder}/tmp")
         pytest.main([str(module), f"--rootdir={folder}", *options], plugins=[report])
 

@@ -367,8 +367,7 @@ class ComputingContract(Workbench):
 
     @promise(REFUSED)
     def test_a_precision_the_device_lacks_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
-        offered = {d.name: d.precisions for d in engine.devices()}[self.device]
-        for precision in set(spec.Precision) - set(offered) - {spec.Precision.DEFAULT}:
+        for precision in set(spec.Precision) - set(self.offered(engine)) - {spec.Precision.DEFAULT}:
             self.assert_refused(engine, tmp_path, precision=precision)
 
     @promise(REFUSED)

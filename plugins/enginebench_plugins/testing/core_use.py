@@ -42,6 +42,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     plugin, case = sys.argv[1], json.loads(sys.argv[2])
+    case["settings"]["precision"] = spec.Precision(case["settings"]["precision"])  # by identity, as the formats below
     confine_to_cores(case["settings"]["cores"])
     engine = _module(plugin).enginebench_engine()
     inputs = tuple(spec.TensorSpec(name, dtype, tuple(shape)) for name, dtype, shape in case["inputs"])

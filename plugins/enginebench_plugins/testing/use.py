@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from enginebench_plugins.testing.workbench import (
 )
 
 ABSURD = 64
+F32 = spec.Precision.F32
 PRECISION_WORDS = {"f32", "bf16", "f16", "int8", "mixed"}
 CORE_USE = Path(__file__).parent / "core_use.py"
 CORE_USE_S = 0.5
@@ -66,21 +66,23 @@ class UseContract(Workbench):
 
     @promise(REFUSED)
     def test_the_requested_precision_is_the_effective_one(self, engine: spec.Engine, tmp_path: Path) -> None:
+        self.skip_without_f32(engine)
         batch = min(batches(engine))
-        source, settings = self.classifier(tmp_path).source(batch), self.settings(batch=batch)
-        with self.compiled(engine, source, replace(settings, precision=spec.Precision.F32)) as compiled:
+        source, settings = self.classifier(tmp_path).source(batch), self.settings(batch=batch, precision=F32)
+        with self.compiled(engine, source, settings) as compiled:
             precision = compiled.effective().precision
             assert precision is None or precision.value == "f32"
 
     @promise("Never fill in what was requested.")
     def test_a_precision_that_is_told_is_computed_in(self, engine: spec.Engine, tmp_path: Path) -> None:
-        offered = next(device.precisions for device in engine.devices() if device.name == self.device)
-        others = {spec.Precision.BF16, spec.Precision.F16}.intersection(offered)
+        self.skip_without_f32(engine)
+        others = {spec.Precision.BF16, spec.Precision.F16}.intersection(self.offered(engine))
         if not others:
             pytest.skip("it offers f32 only")
         model, batch = self.classifier(tmp_path), min(batches(engine))
         inputs = model.inputs_for(batch, seed=9)
-        (whole,) = self.infer(engine, model, batch, inputs)
+        with self.requests(engine, model, batch, precision=F32) as (request,):
+            whole = copied(request.infer(inputs))
         for precision in sorted(others):
             settings = self.settings(batch=batch, precision=precision)
             with self.compiled(engine, model.source(batch), settings) as compiled:
@@ -117,6 +119,11 @@ class UseContract(Workbench):
         except spec.UnsupportedSettingsError:
             return  # a refusal is honest, too
         assert threads is None or threads.value <= usable, f"{threads.value} threads on {usable} processors is an echo"
+
+    def skip_without_f32(self, engine: spec.Engine) -> None:
+        """Leave out what compares with f32, where the device has none."""
+        if F32 not in self.offered(engine):
+            pytest.skip("its device has no f32")
 
     def provider(
         self, engine: spec.Engine, model: ContractModel, options: Mapping[str, spec.OptionValue]
@@ -214,12 +221,13 @@ class UseContract(Workbench):
     def confined(
         self, model: ContractModel, settings: Mapping[str, int], loads: Sequence[spec.Load], **measure: Any
     ) -> list[dict[str, Any]]:
-        """What core_use.py tells of this plugin, with the device and the options of this class."""
+        """What core_use.py tells of this plugin, with the device, the precision and the options of this class."""
+        own = {"device": self.device, "precision": self.precision, "options": dict(self.options)}
         case = {
             "path": str(model.path),
             "format": model.format,
             "inputs": [(each.name, each.dtype, each.shape) for each in model.at(settings["batch"])],
-            "settings": {"device": self.device, "options": dict(self.options), **settings},
+            "settings": {**own, **settings},
             "loads": loads,
             **measure,
         }

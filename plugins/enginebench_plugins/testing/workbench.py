@@ -92,6 +92,8 @@ class Workbench:
     plugin: Any = None
     """The plugin's module, or its dotted name."""
     device = "CPU"
+    precision = spec.Precision.F32
+    """What every compile asks for, but for those of statements about precisions."""
     rtol = 1e-3
     atol = 1e-4
     options: ClassVar[Mapping[str, spec.OptionValue]] = {}
@@ -147,8 +149,13 @@ class Workbench:
         return (self.classifier(folder), *embeddings)
 
     def settings(self, **changes: Any) -> spec.Settings:
-        """The defaults with the device and the options of this class, and with these changes."""
-        return replace(spec.Settings(device=self.device, options=dict(self.options)), **changes)
+        """The defaults with the device, the precision and the options of this class, and with these changes."""
+        own = spec.Settings(device=self.device, precision=self.precision, options=dict(self.options))
+        return replace(own, **changes)
+
+    def offered(self, engine: spec.Engine) -> tuple[spec.Precision, ...]:
+        """The precisions of the device of this class."""
+        return next(device.precisions for device in engine.devices() if device.name == self.device)
 
     @contextmanager
     def compiled(

@@ -349,7 +349,7 @@ class _Check:
         for model in self._models:
             try:
                 beside = await self._references(model, engine)
-                plan = _plan(model, (_label(engine), *beside), self._cores(engine))
+                plan = _plan(model, (_label(engine), *beside), self._cores(engine), min(engine.batches, default=1))
                 measurements = await self._measured(plan)
             except (InputError, ModelError) as error:
                 refused.append(f"{model}: {error}")
@@ -403,7 +403,7 @@ class _Check:
 
     async def _profile(self, engine: AvailableEngine, measured: Plan) -> bool:
         """Look at layers; returns whether there were any."""
-        plan = _plan(measured.models[0], (_label(engine),), [1])
+        plan = measured.model_copy(update={"engines": (_label(engine),), "cores": (1,)})
         binder = Binder(self._home.library, self._home.inputs, plan)
         await in_thread(binder.resolve, list(plan.models))
         sentence = None
@@ -425,11 +425,12 @@ def _label(engine: ListedEngine | EngineRef) -> str:
     return f"{engine.name}@{engine.environment}"
 
 
-def _plan(model: str, engines: Sequence[str], cores: Sequence[int]) -> Plan:
+def _plan(model: str, engines: Sequence[str], cores: Sequence[int], batch: int) -> Plan:
     """One process, and no more time than it takes to see what an engine does."""
     fields: Mapping[str, Any] = {
         "models": [model],
         "engines": list(engines),
+        "batch": [batch],
         "cores": list(cores),
         "precision": ["default"],
         "processes": 1,
