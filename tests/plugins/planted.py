@@ -561,6 +561,16 @@ class LayersOfOneName(SoundModel):
         return replace(sound, layers=sound.layers * 2)
 
 
+class UntimedLayersGivenOnce(SoundModel):
+    """Forgets to time its layers, and to make a tuple of what it generates."""
+
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
+        told = super().profile(inputs, iterations)
+        return replace(told, layers=(replace(layer, time_ns=()) for layer in told.layers))  # type: ignore[arg-type]  # that is the fault
+
+
 class SettingsIgnored(SoundEngine):
     """Takes any settings and follows none."""
 

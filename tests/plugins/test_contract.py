@@ -96,6 +96,7 @@ MODELS = [
     (planted.InventedOrigin, EngineContract.test_layers_tell_their_origin_and_tensors_by_name),
     (planted.NoTurns, EngineContract.test_others_get_a_turn_after_each_profiled_inference),
     (planted.LayersOfOneName, EngineContract.test_a_profile_has_distinct_layers_with_one_time_an_iteration),
+    (planted.UntimedLayersGivenOnce, EngineContract.test_a_profile_has_distinct_layers_with_one_time_an_iteration),
 ]
 
 ENGINES = [

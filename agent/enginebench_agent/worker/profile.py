@@ -126,8 +126,8 @@ def _profile(job: Assignment, with_counters: Session, without: Session | None, r
     iterations = job.configuration.stop.min_iterations or compiled.usual_profile_iterations
     with collector_paused(), recorder.phase(phases.STEADY_STATE):
         if without is None:
-            profiled, unprofiled_ns = compiled.profile(with_counters.inputs, iterations, nothing), None
-            check_profile(profiled, iterations)
+            profiled = checked_profile(compiled.profile(with_counters.inputs, iterations, nothing), iterations)
+            unprofiled_ns = None
         else:
             turns = Alternation(iterations, feels_turns=not compiled.compiles_for_each_profiled_inference)
             profiled, unprofiled_ns = _in_turns(with_counters, without, turns)
@@ -152,7 +152,7 @@ def _in_turns(with_counters: Session, without: Session, turns: Alternation) -> t
     unprofiled = Unprofiled(without, turns)
     profiled = with_counters.compiled.profile(with_counters.inputs, turns.inferences, unprofiled.after_profiled)
     unprofiled.run_missing()
-    check_profile(profiled, turns.inferences)
+    profiled = checked_profile(profiled, turns.inferences)
     layers = tuple(replace(layer, time_ns=turns.counted(layer.time_ns)) for layer in profiled.layers)
     counted = replace(profiled, layers=layers, latency_ns=turns.counted(profiled.latency_ns))
     return counted, _median_ns(unprofiled.latency_ns)
@@ -179,8 +179,11 @@ class _Opener:
         return session, this_process.working_threads(before, this_process.thread_times_ns())
 
 
-def check_profile(profile: ModelProfile, iterations: int) -> None:
-    """Raise `BrokenOutputError` unless every layer has a name of its own and there is a time for each iteration."""
+def checked_profile(profile: ModelProfile, iterations: int) -> ModelProfile:
+    """A profile in which every layer has a name of its own and there is a time for each iteration.
+
+    Raises `BrokenOutputError` for any other. Plugins also give generators, of which the first look would take all.
+    """
     if not isinstance(profile, ModelProfile):
         raise BrokenOutputError(f"profile() returned {type(profile).__name__} instead of a ModelProfile")
     if profile.inferences is not None and profile.inferences < 1:
@@ -188,7 +191,9 @@ def check_profile(profile: ModelProfile, iterations: int) -> None:
     if len(profile.latency_ns) not in (0, iterations):
         raise BrokenOutputError(f"profile() returned {len(profile.latency_ns)} latencies for {iterations} iterations")
     _check_times("the inferences", profile.latency_ns)
+    profile = replace(profile, layers=tuple(profile.layers))
     check_layers(profile.layers, iterations)
+    return profile
 
 
 def check_layers(layers: Sequence[LayerProfile], iterations: int) -> None:

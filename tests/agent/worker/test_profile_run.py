@@ -44,6 +44,23 @@ def test_impossible_layers_fail_the_profile(run_mine: Callable, layers: str, wor
     assert not child.result.HasField("profile")
 
 
+@pytest.mark.parametrize(
+    ("names", "times", "layers", "words"),
+    [
+        ("()", "iterations", [], "no layers"),
+        ("('a', 'b')", "1", [], "1 times for the layer 'a'"),
+        ("('a', 'b')", "iterations", ["a", "b"], ""),
+    ],
+)
+def test_layers_of_a_generator_are_looked_at_and_kept(
+    run_mine: Callable, names: str, times: str, layers: list[str], words: str
+) -> None:
+    given = f"(spec.LayerProfile(name, 'T', order, time_ns=(1,) * {times}) for order, name in enumerate({names}))"
+    child = run_mine({"profile": f"return spec.ModelProfile({given})"}, kind=run_pb2.RUN_KIND_PROFILE)
+    assert words in child.result.failure.detail
+    assert [layer.name for layer in child.result.profile.layers] == layers
+
+
 def test_a_profile_without_latencies_leaves_them_unknown(run_mine: Callable) -> None:
     layer = "spec.LayerProfile('a', 'T', 0, time_ns=(1,) * iterations)"
     child = run_mine({"profile": f"return spec.ModelProfile(({layer},))"}, kind=run_pb2.RUN_KIND_PROFILE)
