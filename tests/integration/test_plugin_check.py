@@ -29,6 +29,7 @@ from enginebench_controller.records import (
     Target,
 )
 from enginebench_controller.runs.plugin import check as plugin_check
+from enginebench_controller.runs.plugin import contract
 from enginebench_controller.runs.plugin.check import FOLDER, PROMISES, BrokenPromise, CheckPart, PluginCheck, examine
 from enginebench_controller.targets.session import TargetSession
 from enginebench_plugins import spec, types
@@ -243,6 +244,44 @@ def test_threads_beyond_the_cores_and_one_that_helps_are_found(threads: int, cor
     )
     found = [sentence for promise, sentence in plugin_check._findings(measured, [measured], []) if promise == "cores"]
     assert any("threads work on" in sentence for sentence in found) == is_found
+
+
+BEGUN = [{"statements": 3}, {"statement": "it works"}]
+ENDED = {"statement": "it works", "outcome": "passed"}
+
+
+@pytest.mark.parametrize(
+    ("ended", "lines", "sentence"),
+    [
+        (1, [], "its process ended with exit code 1 before the first statement: no"),
+        (3, [{"statements": 0}], "its process ended with exit code 3 before the first statement: no"),
+        (0, [{"note": "it reads no ONNX"}], None),
+        (0, [{"statements": 1}, *BEGUN[1:], ENDED], None),
+        (
+            None,
+            BEGUN,
+            "its process was at one step for more than 180 s in “it works”, so that 2 other statements were not "
+            "looked at: no",
+        ),
+        (7, [{"statements": 1}, *BEGUN[1:]], "its process ended with exit code 7 in “it works”: no"),
+    ],
+)
+def test_statements_that_were_not_looked_at_are_counted(
+    ended: int | None, lines: list[dict[str, object]], sentence: str | None
+) -> None:
+    assert contract.unfinished(ended, "no", lines) == sentence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("while_at_it", "ended"), [('touch "$5"', 0), (":", None)])
+async def test_a_process_that_goes_on_is_waited_for(
+    while_at_it: str, ended: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contract, "STEP_S", 2.0)
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nfor _ in 1 2 3 4 5 6 7 8; do {while_at_it}; sleep 0.5; done\n")
+    python.chmod(0o755)
+    assert (await contract.tested_contract(python, "mine", tmp_path))[0] == ended
 
 
 async def test_an_engine_that_runs_no_single_item_is_measured_at_its_smallest_batch(

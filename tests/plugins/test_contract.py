@@ -1,5 +1,6 @@
 """The contract accepts a sound engine and fails every planted one; the example in `spec.py` works as printed."""
 
+import json
 import os
 import textwrap
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 
 from enginebench_plugins import spec, types
 from enginebench_plugins.testing import EngineContract, load_engine
-from enginebench_plugins.testing.__main__ import _module
+from enginebench_plugins.testing.__main__ import Report, _module
 from enginebench_plugins.testing.in_flight import Results
 
 Statement = Callable[..., None]
@@ -228,7 +229,7 @@ def test_a_precision_that_is_told_and_not_computed_in_fails(tmp_path: Path) -> N
 
 def test_a_device_without_f32_is_held_in_its_own_precision(tmp_path: Path) -> None:
     found: dict[str, type[EngineContract]] = {}
-    exec(_module("planted:HALVES", planted.Halves().devices()), found)
+    exec(_module("planted:HALVES", planted.Halves().devices(), tmp_path / "report"), found)
     contract, engine = found["TestEngine"](), planted.Halves()
     contract.test_outputs_equal_the_reference(engine, tmp_path)
     contract.test_a_precision_the_device_lacks_is_refused(engine, tmp_path)
@@ -238,8 +239,23 @@ def test_a_device_without_f32_is_held_in_its_own_precision(tmp_path: Path) -> No
     ):
         with pytest.raises(pytest.skip.Exception, match="no f32"):
             statement(engine, tmp_path)
-    exec(_module("planted:HALVES", planted.SoundEngine().devices()), found)
+    exec(_module("planted:HALVES", planted.SoundEngine().devices(), tmp_path / "report"), found)
     assert found["TestEngine"].precision is spec.Precision.F32
+
+
+def test_who_waits_is_told_of_each_compilation_and_of_each_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    path, engine, found = tmp_path / "report", planted.SoundEngine(), {}
+    exec(_module("planted", engine.devices(), path), found)
+    contract, model = found["TestEngine"](), EngineContract().classifier(tmp_path)
+    with contract.compiled(engine, model.source(1), contract.settings()):
+        assert path.exists()
+    failed = pytest.TestReport("", ("", 0, ""), {}, "failed", "slow", "call")
+    monkeypatch.setattr("enginebench_plugins.testing.__main__.runtestprotocol", lambda *_, **__: [failed])
+    Report(path).pytest_runtest_protocol(request.node, None)
+    outcomes = [json.loads(line).get("outcome") for line in path.read_text().splitlines()]
+    assert outcomes == [None, None, "failed"]
 
 
 @pytest.mark.slow

@@ -1,8 +1,10 @@
 """`python -m enginebench_plugins.testing ENGINE REPORT`: the contract tests of an engine that is installed here.
 
-REPORT becomes a JSON object a line: the name of a `statement` when it begins, and once more with its `outcome`, and
-where that is "failed", `why` and the `promise` of the spec that is broken. A `note` says why nothing is tested. A
-statement that fails is tried once more, since some of them look at times. `enginebench plugin check` calls this.
+REPORT becomes a JSON object a line: how many `statements` there are, the name of a `statement` whenever it begins, and
+once more with its `outcome`, and where that is "failed", `why` and the `promise` of the spec that is broken. A `note`
+says why nothing is tested. A statement that fails is tried once more, since some of them look at times. The file is
+touched with each compilation, too, so that one that is left as it is tells of a process that hangs.
+`enginebench plugin check` calls this.
 """
 
 import json
@@ -21,11 +23,16 @@ from enginebench_plugins.testing import load_engine
 
 TRIES = 2
 MODULE = """
+from pathlib import Path
+
 from enginebench_plugins import spec
 from enginebench_plugins.testing import EngineContract
 
 class TestEngine(EngineContract):
     plugin, device = {plugin!r}, {device!r}
+
+    def goes_on(self):
+        Path({report!r}).touch()
 """
 WITHOUT_F32 = """
     precision = spec.Precision.DEFAULT
@@ -45,11 +52,15 @@ class Report:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Tell how many statements there are."""
+        self.add(statements=len(session.items))
+
     def pytest_runtest_protocol(self, item: pytest.Function, nextitem: pytest.Item | None) -> bool:
         """Run a statement, and once more where it fails."""
         statement = _words(item.name)
-        self.add(statement=statement)
         for _ in range(TRIES):
+            self.add(statement=statement)
             self._promise, self._said = getattr(item.function, "promise", ""), ""
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
             failed = next((one for one in reports if one.failed), None)
@@ -67,12 +78,12 @@ class Report:
             self._promise, self._said = promise, str(call.excinfo.value)
 
 
-def _module(plugin: str, devices: Sequence[spec.Device]) -> str:
+def _module(plugin: str, devices: Sequence[spec.Device], report: Path) -> str:
     """A test module for the processor, or the first device where that is none."""
     by_name = {device.name: device for device in devices}
     name = "CPU" if "CPU" in by_name or not by_name else next(iter(by_name))
     lacks_f32 = name in by_name and spec.Precision.F32 not in by_name[name].precisions
-    return MODULE.format(plugin=plugin, device=name) + (WITHOUT_F32 if lacks_f32 else "")
+    return MODULE.format(plugin=plugin, device=name, report=str(report)) + (WITHOUT_F32 if lacks_f32 else "")
 
 
 def _words(name: str) -> str:
@@ -97,7 +108,8 @@ def _why(report: pytest.TestReport) -> str:
 
 def main() -> None:
     """Test the engine that the command line names."""
-    name, report = sys.argv[1], Report(Path(sys.argv[2]))
+    name, path = sys.argv[1], Path(sys.argv[2]).absolute()
+    report = Report(path)
     (entry,) = entry_points(group=spec.PROJECT_NAME, name=name)
     engine = load_engine(entry.load())
     if spec.ModelFormat.ONNX not in engine.info().formats:
@@ -108,7 +120,7 @@ def main() -> None:
         del sys.modules[imported]  # pytest reads them anew, so that an assertion says what it compared
     with tempfile.TemporaryDirectory(prefix="enginebench-") as folder:
         module = Path(folder) / "test_contract.py"
-        module.write_text(_module(entry.value, devices), encoding="utf-8")
+        module.write_text(_module(entry.value, devices, path), encoding="utf-8")
         options = ("-q", "-p", "no:cacheprovider", "--import-mode=importlib", f"--basetemp={folder}/tmp")
         pytest.main([str(module), f"--rootdir={folder}", *options], plugins=[report])
 

@@ -234,10 +234,12 @@ class UseContract(Workbench):
         plugin = self.plugin if isinstance(self.plugin, str) else self.plugin.__file__
         command = [sys.executable, "-P", str(CORE_USE), plugin, json.dumps(case)]
         variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self.goes_on()
         try:
             done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=MOST_S, check=False)
         except subprocess.TimeoutExpired:
             pytest.fail(f"what takes seconds elsewhere was not done within {MOST_S} s", pytrace=False)
+        self.goes_on()
         assert done.returncode == 0, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         assert done.stdout, "its process ended without an error, and before anything was measured"
         return [json.loads(line) for line in done.stdout.splitlines()]

@@ -157,6 +157,10 @@ class Workbench:
         """The precisions of the device of this class."""
         return next(device.precisions for device in engine.devices() if device.name == self.device)
 
+    def goes_on(self) -> None:
+        """Called with every step that may take a while, each compilation among them: who waits can be told so."""
+        return
+
     @contextmanager
     def compiled(
         self, engine: spec.Engine, source: spec.ModelSource, settings: spec.Settings
@@ -164,6 +168,7 @@ class Workbench:
         """A compiled model that is closed at the end."""
         source = replace(source, settings=settings)
         model = engine.compile(engine.convert(engine.read(source), source), source, settings)
+        self.goes_on()
         try:
             yield model
         finally:

@@ -42,7 +42,7 @@ from enginebench_controller.records import (
 from enginebench_controller.records.target import ListedEngine
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
 from enginebench_controller.runs.environments import added_environments, install
-from enginebench_controller.runs.plugin.contract import tested_contract
+from enginebench_controller.runs.plugin.contract import tested_contract, unfinished
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
 from enginebench_controller.runs.remote_run import Unreported
 from enginebench_controller.targets.local_agent import only_command
@@ -336,10 +336,8 @@ class _Check:
             if one.get("outcome") == "failed":
                 broken = BrokenPromise(engine.name, CheckPart.CONTRACT, one["why"], one["promise"], one["statement"])
                 self.broken.append(broken)
-        if not lines or ("statement" in lines[-1] and "outcome" not in lines[-1]):
-            where = f"in “{lines[-1]['statement']}”" if lines else "before the first statement"
-            how = "did not end" if ended is None else f"ended with exit code {ended}"
-            self.breaks(engine.name, CheckPart.CONTRACT, f"its process {how} {where}: {said}", "alive")
+        if sentence := unfinished(ended, said, lines):
+            self.breaks(engine.name, CheckPart.CONTRACT, sentence, "alive")
         left_out = Counter(one["why"] for one in lines if one.get("outcome") == "skipped")
         return sum(one.get("outcome") in ("passed", "failed") for one in lines), dict(left_out)
 

@@ -6,11 +6,12 @@ import json
 import os
 import signal
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-STATEMENT_S = 180.0
-"""So long a statement of the contract may take."""
+STEP_S = 180.0
+"""So long may a compilation take, and what a statement does without one."""
 
 _PYTHON_VARIABLES = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}
 _REPORT = "report"
@@ -26,13 +27,27 @@ def _lines(report: Path) -> list[dict[str, Any]]:
 
 
 async def tested_contract(python: Path, engine: str, scratch: Path) -> tuple[int | None, str, list[dict[str, Any]]]:
-    """Run the contract tests: the exit code, None where a statement took too long, the last line, and the report.
+    """Run the contract tests: the exit code, None where a step took too long, the last line, and the report.
 
     A folder in `scratch` is theirs for so long.
     """
     with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as folder:
         ended, said = await _run(python, engine, Path(folder))
         return ended, said, _lines(Path(folder) / _REPORT)
+
+
+def unfinished(ended: int | None, said: str, lines: Sequence[Mapping[str, Any]]) -> str | None:
+    """A sentence for a process that has not looked at every statement; None for one that has, or that says why not."""
+    begun = [one["statement"] for one in lines if "statement" in one]
+    done = sum("outcome" in one for one in lines)
+    count = next((one["statements"] for one in lines if "statements" in one), 0)
+    if any("note" in one for one in lines) or 0 < count <= done:
+        return None
+    where = f"in “{begun[-1]}”" if begun else "before the first statement"
+    how = f"was at one step for more than {STEP_S:g} s" if ended is None else f"ended with exit code {ended}"
+    others = count - done - 1
+    left = f", so that {others} other statements were not looked at" if others > 0 else ""
+    return f"its process {how} {where}{left}: {said}"
 
 
 async def _run(python: Path, engine: str, folder: Path) -> tuple[int | None, str]:
@@ -61,10 +76,10 @@ async def _run(python: Path, engine: str, folder: Path) -> tuple[int | None, str
 
 
 async def _while_it_tells(process: asyncio.subprocess.Process, report: Path) -> None:
-    """Until it ends, or has told nothing new for as long as a statement may take."""
+    """Until it ends, or has not touched its report for as long as a step may take."""
     told = -1
-    while (now := report.stat().st_size if report.exists() else 0) != told:
+    while (now := report.stat().st_mtime_ns if report.exists() else 0) != told:
         told = now
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), STATEMENT_S)
+            await asyncio.wait_for(process.wait(), STEP_S)
             return
