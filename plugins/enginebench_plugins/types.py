@@ -81,9 +81,10 @@ class Effective:
 class OptionSpec:
     """One option on an engine's allow-list. Never an option that names a file, a library or a cache folder.
 
-    One that is `profile_only` changes how layers are profiled, and is refused where nothing is. Two names have a
-    meaning: `imposed_sparsity`, a float, is the share of weights that a profile is to take for zero, and
-    `optimization_level`, an int from 0 on, how much of the graph is rewritten for it.
+    An agent lists 64 options, and 64 choices of each, and refuses what stands behind these. One that is `profile_only`
+    changes how layers are profiled, and is refused where nothing is. Two names have a meaning: `imposed_sparsity`, a
+    float, is the share of weights that a profile is to take for zero, and `optimization_level`, an int from 0 on, how
+    much of the graph is rewritten for it.
     """
 
     name: str
@@ -121,9 +122,9 @@ class EngineInfo:
     """What an engine is and can do, as far as it can be told without a model.
 
     `version` has 1 to 100 characters, and every engine takes the load sync and the hint none. `own_formats` are those
-    that it reads besides `formats` and that nobody else does. `batches` are the only
-    batch sizes it can run, where it cannot run any: (1,) runs one item at a time, and every other batch is refused
-    before a model is read. `integer_inputs` is False where inputs are floating-point numbers only.
+    that it reads besides `formats` and that nobody else does. `batches` are the only batch sizes it can run, where it
+    cannot run any: (1,) runs one item at a time, and every other batch is refused before a model is read. An agent
+    lists 4096 of them. `integer_inputs` is False where inputs are floating-point numbers only.
 
     With `mean_profiles`, profile() brings means over its inferences, which every layer then has for each of them, and
     `between` may be called at any time or never; the bench keeps one mean a layer, and shows no interval of it. An

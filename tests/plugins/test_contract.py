@@ -1,5 +1,6 @@
 """The contract accepts a sound engine and fails every planted one; the example in `spec.py` works as printed."""
 
+import contextlib
 import json
 import os
 import textwrap
@@ -150,6 +151,13 @@ def test_an_option_that_names_a_file_or_a_folder_fails(name: str) -> None:
 )
 def test_an_option_that_can_name_no_file_is_none(name: str, kind: type, choices: tuple[str, ...]) -> None:
     EngineContract().test_its_options_are_typed_and_name_no_file(planted.WithOption(name, kind, choices))
+
+
+@pytest.mark.parametrize(("count", "holds"), [(64, True), (65, False)])
+def test_a_choice_that_no_agent_lists_fails(count: int, holds: bool) -> None:
+    engine = planted.WithOption("level", int, tuple(range(count)))
+    with contextlib.nullcontext() if holds else pytest.raises(AssertionError, match="level has 65 choices"):
+        EngineContract().test_all_of_its_options_and_choices_are_listed(engine)
 
 
 def test_two_devices_of_one_name_fail() -> None:

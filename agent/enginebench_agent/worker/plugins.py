@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 GROUP = "enginebench"
 
+MAX_BATCHES = 4096
 MAX_LISTED = 64
 """Of devices, options, choices and properties: a list that somebody reads."""
 
@@ -145,7 +146,8 @@ def _first(devices: Sequence[spec.Device]) -> tuple[tuple[spec.Device, ...], int
 def _bounded_info(info: spec.EngineInfo) -> spec.EngineInfo:
     options = tuple(_bounded_option(option) for option in islice(info.options, MAX_LISTED))
     own = tuple(islice(info.own_formats, MAX_LISTED))
-    return replace(info, version=_bounded(info.version), options=options, own_formats=own)
+    batches = tuple(islice(info.batches, MAX_BATCHES))
+    return replace(info, version=_bounded(info.version), options=options, own_formats=own, batches=batches)
 
 
 def _bounded_option(option: spec.OptionSpec) -> spec.OptionSpec:

@@ -351,9 +351,20 @@ def _impossible_number(configuration: Configuration, engine: AvailableEngine) ->
         asked, in_flight = configuration.cores, configuration.requests
         return f"it runs an inference on one thread, and {asked} cores are asked for {in_flight} in flight"
     if engine.batches and configuration.batch not in engine.batches:
-        batches = ", ".join(map(str, engine.batches))
-        return f"it runs batches of {batches}, and one of {configuration.batch} is asked for"
+        return f"it runs batches of {_in_runs(engine.batches)}, and one of {configuration.batch} is asked for"
     return None
+
+
+def _in_runs(numbers: Iterable[int]) -> str:
+    """ "1 to 64, 128": three or more in a row are told by their ends."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    told = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return ", ".join(told)
 
 
 def _cores_in_words(snapshot: TargetSnapshot, usable: int) -> str:

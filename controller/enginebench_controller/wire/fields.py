@@ -33,6 +33,8 @@ MAX_REASON_CHARS = 500
 MAX_MESSAGE_CHARS = 1_000
 MAX_DETAIL_CHARS = 16_384
 MAX_LISTED = 64
+MAX_BATCHES = 4096
+"""Who compiles for a size says "up to 128" by 128 numbers."""
 
 
 def short(text: str, most: int = MAX_NAME_CHARS) -> str:

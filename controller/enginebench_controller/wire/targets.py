@@ -21,7 +21,15 @@ from enginebench_controller.records import (
     UnavailableEngine,
     UnavailableKind,
 )
-from enginebench_controller.wire.fields import MAX_DETAIL_CHARS, MAX_LISTED, MAX_REASON_CHARS, optional, short, shorts
+from enginebench_controller.wire.fields import (
+    MAX_BATCHES,
+    MAX_DETAIL_CHARS,
+    MAX_LISTED,
+    MAX_REASON_CHARS,
+    optional,
+    short,
+    shorts,
+)
 from enginebench_proto.v1 import device_pb2, engine_pb2, host_pb2, peaks_pb2, reservation_pb2
 
 _MOST_BYTES = 256
@@ -132,7 +140,7 @@ def from_engine(message: engine_pb2.Engine) -> Engine:
         devices=devices,
         more_devices=available.more_devices + len(available.devices) - len(devices),
         own_formats=tuple(map(_from_file_format, available.own_formats[:MAX_LISTED])),
-        batches=tuple(available.batches[:MAX_LISTED]),
+        batches=tuple(available.batches[:MAX_BATCHES]),
     )
 
 

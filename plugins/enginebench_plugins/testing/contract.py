@@ -39,6 +39,7 @@ from enginebench_plugins.testing.workbench import (
 MUCH = 100.0
 LONGEST_NAME = 100
 """Of a version and a device: an agent lists no more characters."""
+MOST_LISTED = 64
 OPTION_TYPES = (bool, int, float, str)
 FILE_WORDS = frozenset(
     ("path", "file", "filename", "filepath", "dir", "directory", "folder", "cache", "library", "prefix")
@@ -94,6 +95,13 @@ class ComputingContract(Workbench):
             is_free = option.type is str and not option.choices  # nothing else can name a file
             words = {word.lower().removesuffix("s") for word in _WORD.findall(option.name)}
             assert not (is_free and words & FILE_WORDS), option.name
+
+    @promise("An agent lists 64 options, and 64 choices of each")
+    def test_all_of_its_options_and_choices_are_listed(self, engine: spec.Engine) -> None:
+        options = engine.info().options
+        assert len(options) <= MOST_LISTED, f"it has {len(options)} options"
+        for option in options:
+            assert len(option.choices) <= MOST_LISTED, f"{option.name} has {len(option.choices)} choices"
 
     @promise(REFUSED)
     def test_each_choice_of_an_option_works_or_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:

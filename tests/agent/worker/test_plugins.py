@@ -69,6 +69,12 @@ def test_a_format_that_a_plugin_brings_is_told_whole(run_worker: Callable, insta
     assert told.runs_code
 
 
+def test_batches_are_told_as_far_as_they_are_listed(run_worker: Callable, install_plugin: Callable) -> None:
+    info = "return spec.EngineInfo('1', frozenset({spec.ModelFormat.ONNX}), batches=range(1, 1_000_000))"
+    engine = run_worker("describe", "mine", folders=[install_plugin("mine", plugin(info=info))]).engines["mine"]
+    assert list(engine.available.batches) == list(range(1, 4097))
+
+
 @pytest.mark.parametrize("version", [1, spec.SPEC_VERSION, spec.SPEC_VERSION + 1])
 def test_only_a_plugin_of_a_newer_contract_is_unavailable(
     version: int, run_worker: Callable, install_plugin: Callable

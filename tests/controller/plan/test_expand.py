@@ -124,6 +124,8 @@ def test_the_impossible_is_refused_with_its_reason(fields: dict[str, Any], words
 def test_a_batch_that_an_engine_cannot_run_is_refused_before_anything_is_sent() -> None:
     single = target(engine("one", batches=(1,)))
     assert "it runs batches of 1, and one of 4 is asked for" in refusal(single, batch=[4])
+    several = target(engine("ort", batches=(*range(1, 129), 256, 257)))
+    assert "it runs batches of 1 to 128, 256, 257, and one of 200 is asked for" in refusal(several, batch=[200])
     assert len(expanded(single, batch=[1]).cases) == 1
 
 

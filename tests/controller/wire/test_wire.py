@@ -237,6 +237,13 @@ def test_what_an_engine_says_of_itself_is_bounded_whatever_its_agent_lets_pass()
     assert isinstance(told, UnavailableEngine) and (len(told.reason), len(told.detail)) == (500, 16_384)
 
 
+@pytest.mark.parametrize(("told", "kept"), [(128, 128), (1_000_000, 4096)])
+def test_as_many_batches_are_kept_as_engines_are_compiled_for(told: int, kept: int) -> None:
+    available = engine_pb2.AvailableEngine(batches=range(1, told + 1))
+    engine = wire.from_engine(engine_pb2.Engine(name="static", available=available))
+    assert isinstance(engine, AvailableEngine) and engine.batches == tuple(range(1, kept + 1))
+
+
 def test_an_option_for_profiles_only_is_told_as_such() -> None:
     options = [
         engine_pb2.EngineOption(name=name, profile_only=only) for name, only in (("deep", True), ("plain", False))
