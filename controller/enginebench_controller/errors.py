@@ -216,7 +216,7 @@ class NoProspectsError(EnginebenchError):
 
 
 class RunUnknownError(AgentError):
-    """The agent does not know the run: it was restarted since."""
+    """The agent does not know the run, as it was restarted since, or cancelled it as it was stopped."""
 
 
 class RemoteError(EnginebenchError):

@@ -1,6 +1,7 @@
 """A command that was killed loses nothing: what its targets hold is collected once, by `enginebench resume`."""
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -215,12 +216,20 @@ def test_profiles_are_collected_too(bench: Bench, model: Path, agent: AgentProce
     assert list((agent.data_dir / "spool").iterdir()) == []
 
 
+def stopped_at_once(agent: AgentProcess) -> None:
+    """Have it end what runs, and then itself, as a service does that is restarted."""
+    agent.stop(signal.SIGINT)
+
+
 @pytest.mark.fault(1)
-def test_an_agent_that_is_killed_and_comes_back_is_asked_again(bench: Bench, model: Path, agent: AgentProcess) -> None:
+@pytest.mark.parametrize("ended", [AgentProcess.kill, stopped_at_once])
+def test_an_agent_that_ends_in_the_middle_of_a_run_and_comes_back_is_asked_again(
+    bench: Bench, model: Path, agent: AgentProcess, ended: Callable[[AgentProcess], None]
+) -> None:
     arguments = ("run", model, *SLEEPING, "--target", agent.address, "--batch", "1,2", *THREE)
     with started(bench, *arguments) as running:
         wait_until(lambda: spooled(agent, "-1-0.blocks"))
-        agent.kill()
+        ended(agent)
         agent.restart()
         assert running.wait(90) == 0
 

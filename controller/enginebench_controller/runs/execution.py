@@ -150,7 +150,7 @@ def _turns_of(case: Case, interleave: Interleave) -> object:
 async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> None:
     """Carry out every process that a member lacks, as far as it comes.
 
-    A process whose run the agent does not know any more, because it was restarted, is begun anew. Where rounds may
+    A process whose run the agent does not know any more, as it was stopped or killed, is begun anew. Where rounds may
     end early, they do when a member has failed, when there are enough of them, or when their time is over, which begins
     when the target has the files: over a slow line that may take longer.
     """
@@ -349,7 +349,7 @@ async def _finish(bench: Bench, member: Undertaking, process: int, samples: Samp
 async def _attempt(bench: Bench, member: Undertaking, step: Callable[[], Awaitable[None]]) -> None:
     """Take one step of a case; what the target does wrong, or a file that is gone here, becomes its typed failure.
 
-    Where it was restarted and knows the run no more, the process is simply not there, and may be begun anew.
+    Where it was restarted and has nothing of the run, the process is simply not there, and may be begun anew.
     """
     case = member.case
     try:

@@ -157,7 +157,7 @@ class Passes:
         return self._unprofiled(one, outcome.agent_lost(one.case, outcome.RESTARTED.format(ATTEMPTS)))
 
     async def _attempt(self, one: Undertaking) -> Profile | None:
-        """None where the target was restarted and has forgotten the run, which may then be begun anew."""
+        """None where the target was restarted and has nothing of the run, which may then be begun anew."""
         case, lost = one.case, self._bench.lost_targets
         await remote_run.look_again(self._bench, case.target)
         if case.target in lost:

@@ -160,13 +160,20 @@ async def follow(bench: Bench, case: Case, run_id: str, process: int = 0) -> Non
 async def fetch(
     bench: Bench, case: Case, run_id: str, process: int = 0, samples: SampleFile | None = None
 ) -> run_pb2.RunResult:
-    """The result of a finished run; its blocks go to `samples`, as those of this process."""
+    """The result of a finished run; its blocks go to `samples`, as those of this process.
+
+    One that was cancelled is for its agent to have been stopped, since nobody asks for what he has cancelled himself:
+    that raises `RunUnknownError`, as an agent does that was killed and comes back.
+    """
 
     async def whole() -> run_pb2.RunResult:
         async with contextlib.aclosing(bench.clients[case.target].result(run_id)) as parts:
             return await received(parts, process, samples)
 
-    return await _persist(whole)
+    result = await _persist(whole)
+    if result.outcome == run_pb2.OUTCOME_CANCELLED:
+        raise RunUnknownError(f"target {case.target!r}: its agent was stopped, and cancelled the run {run_id}")
+    return result
 
 
 async def received(

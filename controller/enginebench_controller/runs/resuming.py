@@ -178,21 +178,15 @@ async def _collect_passes(
 async def _held(
     bench: Bench, one: Undertaking, process: int, samples: SampleFile | None = None
 ) -> run_pb2.RunResult | None:
-    """The result of the latest attempt at a process, once it is there; None where it came to nothing by itself.
-
-    An agent that ends, as the local one does with its command, cancels its runs: nobody asked for that.
-    """
+    """The result of the latest attempt at a process, once it is there; None where it came to nothing by itself."""
     run_id, place = one.run_id(process), len(one.results)
     try:
         await remote_run.follow(bench, one.case, run_id, process)
-        result = await remote_run.fetch(bench, one.case, run_id, place, samples)
+        return await remote_run.fetch(bench, one.case, run_id, place, samples)
     except RunUnknownError:
-        result = run_pb2.RunResult(outcome=run_pb2.OUTCOME_CANCELLED)
-    if result.outcome != run_pb2.OUTCOME_CANCELLED:
-        return result
-    if samples is not None:
-        samples.begin(place)  # nothing of it counts
-    return None
+        if samples is not None:
+            samples.begin(place)  # nothing of it counts
+        return None
 
 
 def _is_left(cases: Sequence[Undertaking], states: States, wish: ResumeOrder) -> bool:

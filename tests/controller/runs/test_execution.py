@@ -1,10 +1,93 @@
-"""What a cancellation may not interrupt."""
+"""What becomes of cases whose agent, or whose command, ends before they do, and what no cancellation interrupts."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from enginebench_controller.runs.execution import uninterrupted
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.records import (
+    BlockSamples,
+    Configuration,
+    EngineRef,
+    FailureKind,
+    Measurement,
+    ModelVersion,
+)
+from enginebench_controller.runs.execution import execute, uninterrupted
+from enginebench_controller.runs.remote_run import Bench, Unreported
+from enginebench_controller.runs.undertaking import Undertaking
+from enginebench_proto.v1 import run_pb2
+
+CASE = Case(
+    "edge",
+    EngineRef("fake", "default", "1.0"),
+    ModelVersion("a" * 64, "net", "onnx", (), 1),
+    Configuration("CPU", batch=1, cores=1),
+    ("fake:0",),
+)
+CRASHED = run_pb2.RunResult(
+    outcome=run_pb2.OUTCOME_FAILED, failure=run_pb2.Failure(kind=run_pb2.FAILURE_KIND_CRASHED, message="it crashed")
+)
+CANCELLED = run_pb2.RunResult(
+    outcome=run_pb2.OUTCOME_CANCELLED, failure=run_pb2.Failure(kind=run_pb2.FAILURE_KIND_CANCELLED, message="cancelled")
+)
+
+
+class Agent:
+    """One whose runs end at once, with the results in this order and the last for all others; it keeps what it was
+    told to forget.
+    """
+
+    def __init__(self, *results: run_pb2.RunResult) -> None:
+        self._results = list(results)
+        self.forgotten: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        yield
+
+    async def start(self, *_: object) -> None:
+        """It is over at once."""
+
+    async def watch(self, *_: object) -> AsyncIterator[run_pb2.RunEvent]:
+        yield run_pb2.RunEvent(state=run_pb2.StateChanged(state=run_pb2.RUN_STATE_FINISHED))
+
+    async def result(self, _: str) -> AsyncIterator[run_pb2.ResultPart]:
+        first, *others = self._results
+        self._results = others or [first]
+        yield run_pb2.ResultPart(result=first)
+
+    async def cancel(self, _: str) -> None:
+        """Nothing goes on any more."""
+
+    async def acknowledge(self, run_id: str) -> None:
+        self.forgotten.append(run_id)
+
+
+class Kept:
+    """A store that keeps how measurements failed, by their ids."""
+
+    def __init__(self) -> None:
+        self.failures: dict[str, FailureKind | None] = {}
+
+    async def __call__(self, measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
+        self.failures[measurement.id] = measurement.failure and measurement.failure.kind
+
+
+def bench_of(folder: Path, **agents: Any) -> Bench:
+    return Bench(agents, lambda _: (), folder, Unreported(), 10**9)
+
+
+async def test_what_an_agent_that_was_stopped_has_cancelled_is_begun_anew(tmp_path: Path) -> None:
+    agent, kept = Agent(CANCELLED, CRASHED), Kept()
+    await execute(bench_of(tmp_path, edge=agent), [Undertaking(replace(CASE, outcome_id="m1"))], "b1", kept)
+    assert kept.failures == {"m1": FailureKind.CRASHED}
+    assert agent.forgotten == ["m1-0-0", "m1-0-1"]
 
 
 async def test_what_was_measured_is_stored_however_often_somebody_cancels_meanwhile() -> None:
