@@ -7,7 +7,7 @@ raw samples and become one measurement; that is stored, and then the runs are ac
 import asyncio
 import contextlib
 import random
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -97,16 +97,24 @@ async def execute(
 ) -> None:
     """Carry out all cases, those of a target in this order, and hand each outcome to `keep`.
 
-    A failed case stops no other. When cancelled, running children are ended and their typed outcome is kept too. Cases
-    that take turns are in memory at the same time, and `enough` may end their rounds early. With `elsewhere`, that does
-    what `measure` does, of all groups at once.
+    A failed case stops no other. When cancelled, running children are ended and all that has not come to an end is kept
+    as cancelled. An error of ours ends them, too, and what has no outcome then is as it was: nobody has given it up.
+    Cases that take turns are in memory at the same time, and `enough` may end their rounds early. With `elsewhere`,
+    that does what `measure` does, of all groups at once.
     """
+    groups = tuple(groups_of(undertakings, benchmark_id, interleave, enough))
     lanes: dict[object, list[Group]] = defaultdict(list)
-    for number, group in enumerate(groups_of(undertakings, benchmark_id, interleave, enough)):
+    for number, group in enumerate(groups):
         lanes[group.case.target if elsewhere is None else number].append(group)
-    async with asyncio.TaskGroup() as tasks:
-        for lane in lanes.values():
-            tasks.create_task(_one_by_one(bench, lane, benchmark_id, keep, elsewhere))
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for lane in lanes.values():
+                tasks.create_task(_one_by_one(bench, lane, benchmark_id, keep, elsewhere))
+    except asyncio.CancelledError:  # of a group that ends by an error this is none
+        async with asyncio.TaskGroup() as tasks:
+            for group in groups:
+                tasks.create_task(_settle_cancelled(bench, group, benchmark_id, keep))
+        raise
 
 
 async def run_once(bench: Bench, case: Case, run_id: str, kind: run_pb2.RunKind) -> run_pb2.RunResult:
@@ -243,17 +251,10 @@ async def settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequenc
 async def _one_by_one(
     bench: Bench, groups: Sequence[Group], benchmark_id: str, keep: Keep, elsewhere: Elsewhere | None
 ) -> None:
-    """Carry out the groups of a target in their order; whatever ends one cancels those after it."""
-    waiting = deque(groups)
-    try:
-        async with contextlib.nullcontext() if elsewhere else bench.clients[groups[0].case.target].kept():
-            while waiting:
-                await _carry_out(bench, waiting.popleft(), benchmark_id, keep, elsewhere)
-    except BaseException:
-        async with asyncio.TaskGroup() as tasks:
-            for group in waiting:
-                tasks.create_task(_settle_cancelled(bench, group, benchmark_id, keep))
-        raise
+    """Carry out the groups of a target in their order."""
+    async with contextlib.nullcontext() if elsewhere else bench.clients[groups[0].case.target].kept():
+        for group in groups:
+            await _carry_out(bench, group, benchmark_id, keep, elsewhere)
 
 
 async def _carry_out(
@@ -272,7 +273,6 @@ async def _carry_out(
             if group.enough is not None and samples and whole_rounds(group, samples):
                 leave_it_at_these(group, samples)  # such rounds may end at any time
                 await settle(bench, group, benchmark_id, samples, keep)
-            await _settle_cancelled(bench, group, benchmark_id, keep)
             raise
 
 

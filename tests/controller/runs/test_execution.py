@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from enginebench_controller.errors import InputError
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import (
     BlockSamples,
@@ -39,12 +40,13 @@ CANCELLED = run_pb2.RunResult(
 
 
 class Agent:
-    """One whose runs end at once, with the results in this order and the last for all others; it keeps what it was
-    told to forget.
+    """One whose runs end at once, with the results in this order and the last for all others; without any they never
+    end. It keeps what it was told to forget.
     """
 
     def __init__(self, *results: run_pb2.RunResult) -> None:
         self._results = list(results)
+        self.began = asyncio.Event()
         self.forgotten: list[str] = []
 
     @contextlib.asynccontextmanager
@@ -52,9 +54,11 @@ class Agent:
         yield
 
     async def start(self, *_: object) -> None:
-        """It is over at once."""
+        self.began.set()
 
     async def watch(self, *_: object) -> AsyncIterator[run_pb2.RunEvent]:
+        if not self._results:
+            await asyncio.Event().wait()
         yield run_pb2.RunEvent(state=run_pb2.StateChanged(state=run_pb2.RUN_STATE_FINISHED))
 
     async def result(self, _: str) -> AsyncIterator[run_pb2.ResultPart]:
@@ -70,12 +74,15 @@ class Agent:
 
 
 class Kept:
-    """A store that keeps how measurements failed, by their ids."""
+    """A store that keeps how measurements failed, by their ids; for the one called `never` it has no room."""
 
-    def __init__(self) -> None:
+    def __init__(self, never: str = "") -> None:
         self.failures: dict[str, FailureKind | None] = {}
+        self._never = never
 
     async def __call__(self, measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
+        if measurement.id == self._never:
+            raise InputError("make room there")
         self.failures[measurement.id] = measurement.failure and measurement.failure.kind
 
 
@@ -88,6 +95,33 @@ async def test_what_an_agent_that_was_stopped_has_cancelled_is_begun_anew(tmp_pa
     await execute(bench_of(tmp_path, edge=agent), [Undertaking(replace(CASE, outcome_id="m1"))], "b1", kept)
     assert kept.failures == {"m1": FailureKind.CRASHED}
     assert agent.forgotten == ["m1-0-0", "m1-0-1"]
+
+
+def undertakings(**targets: str) -> list[Undertaking]:
+    """Cases by the ids of their outcomes, each with its target."""
+    return [Undertaking(replace(CASE, outcome_id=name, target=target)) for name, target in targets.items()]
+
+
+async def test_what_an_error_here_ends_is_given_up_by_nobody(tmp_path: Path) -> None:
+    quick, endless, kept = Agent(CRASHED), Agent(), Kept(never="m2")
+    cases = undertakings(m1="edge", m2="edge", m3="edge", m4="board", m5="board")
+    with pytest.raises(ExceptionGroup):
+        await execute(bench_of(tmp_path, edge=quick, board=endless), cases, "b1", kept)
+    assert kept.failures == {"m1": FailureKind.CRASHED}
+    assert [one.settled for one in cases] == [True, False, False, False, False]
+    assert (quick.forgotten, endless.forgotten) == (["m1-0-0"], []), "targets keep what they have of the rest"
+
+
+async def test_all_that_has_not_ended_when_somebody_cancels_is_kept_as_cancelled(tmp_path: Path) -> None:
+    endless, other, kept = Agent(), Agent(), Kept()
+    cases = undertakings(m1="edge", m2="edge", m3="board")
+    running = asyncio.create_task(execute(bench_of(tmp_path, edge=endless, board=other), cases, "b1", kept))
+    await asyncio.wait_for(asyncio.gather(endless.began.wait(), other.began.wait()), 10)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert kept.failures == dict.fromkeys(("m1", "m2", "m3"), FailureKind.CANCELLED)
+    assert (endless.forgotten, other.forgotten) == (["m1-0-0"], ["m3-0-0"])
 
 
 async def test_what_was_measured_is_stored_however_often_somebody_cancels_meanwhile() -> None:
