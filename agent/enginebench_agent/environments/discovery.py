@@ -38,6 +38,8 @@ SLOW_SECONDS = 3.0
 """After this long a child is waited for beside others: one that hangs keeps nobody from being asked."""
 
 MAX_ANSWERS = 1_000
+SCRATCH_PREFIX = "discovery-"
+"""How the folders of children that are asked begin."""
 _OWN_DISTRIBUTION = f"enginebench {importlib.metadata.version('enginebench')}"
 _USAGE = "usage: enginebench_agent.worker"
 """How a worker answers words that it does not know."""
@@ -253,7 +255,7 @@ async def ask_worker(
 ) -> list[Engine]:
     """Have a child of `python` list or describe engines. Raises `WorkerAnswerError`; the child is always gone then."""
     limits = limits.within(limit_seconds)
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="discovery-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch, prefix=SCRATCH_PREFIX, ignore_cleanup_errors=True) as folder:
         try:
             async with spawned(python, arguments, Path(folder), stdin=None, limits=limits) as child:
                 try:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from enginebench_agent.config import ENVIRONMENT_FILE, EnvironmentConfig, load_config, write_environment
 from enginebench_agent.data_folder import DataFolder, take_lock
-from enginebench_agent.environments.discovery import WorkerAnswerError, ask_worker
+from enginebench_agent.environments.discovery import SCRATCH_PREFIX, WorkerAnswerError, ask_worker
 from enginebench_agent.environments.installing import (
     DISTRIBUTION,
     EngineRequirement,
@@ -29,6 +29,9 @@ from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_proto.v1.engine_pb2 import Engine
 
 Version = tuple[int, int]
+
+VENV = "venv"
+"""The folder of the virtual environment, in that of the environment."""
 
 OLDEST: Version = (3, 11)
 """The oldest Python enginebench itself runs on."""
@@ -174,10 +177,29 @@ def _check_name(name: str, folder: DataFolder) -> None:
 
 
 def _make_place(place: Path) -> None:
+    """Make the folder, in the place of one that a killed `add` has left: nobody is at it, as its lock is ours.
+
+    Raises `SetupError` for one in which there is anything else.
+    """
+    if _is_half_made(place):
+        shutil.rmtree(place)
+        _tell_unfinished(place.name)
     try:
         place.mkdir()
     except FileExistsError as error:
         raise SetupError(f"{place} exists, but no environment was finished there: remove it first") from error
+
+
+def _is_half_made(place: Path) -> bool:
+    """Whether nothing is there but what an environment has before its record, and of that the beginning."""
+    if place.is_symlink() or not place.is_dir():
+        return False
+    names = (one.name for one in place.iterdir())
+    return all(name == VENV or name.startswith((SCRATCH_PREFIX, f".{ENVIRONMENT_FILE}.")) for name in names)
+
+
+def _tell_unfinished(name: str) -> None:
+    tell(f"what was left of the environment {name!r}, which was never finished, is removed")
 
 
 CLEARING_SECONDS = 30.0
@@ -203,7 +225,7 @@ def _alone_at(place: Path, within_s: float = 0) -> Iterator[None]:
 
 
 def _fill(place: Path, python: Path, wish: WantedEnvironment, engine: EngineRequirement | None) -> EnvironmentConfig:
-    inner_python = make_venv(python, place / "venv")
+    inner_python = make_venv(python, place / VENV)
     with tempfile.TemporaryDirectory(prefix="enginebench-") as scratch:
         install(inner_python, engine, wish.packages, Path(scratch), testing=wish.testing)
     listed = _ask(inner_python, ["list"], place)
@@ -274,7 +296,7 @@ def remove_environment(name: str, folder: DataFolder) -> None:
     if was_finished:
         tell(f"environment {name!r} is removed")
     else:  # `environment add` was killed there
-        tell(f"what was left of the environment {name!r}, which was never finished, is removed")
+        _tell_unfinished(name)
 
 
 def _why_it_stays(name: str, folder: DataFolder) -> str:

@@ -295,6 +295,41 @@ def test_what_an_interrupted_add_has_left_can_be_removed(tmp_path: Path) -> None
     assert list(folder.environments.iterdir()) == []
 
 
+def add_new(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add the environment `new`, without the minute that pip takes."""
+    monkeypatch.setattr(managing, "_fill", lambda place, python, wish, _: EnvironmentConfig(wish.name, python))
+    monkeypatch.setattr(managing, "_show", lambda *_: None)
+    add_environment(WantedEnvironment("new", None, ("anything",)), folder)
+
+
+@pytest.mark.parametrize("left", [(), ("venv",), ("venv", "discovery-1a2b"), ("venv", ".environment.toml.1a2b.part")])
+def test_what_a_killed_add_has_left_makes_room_for_the_next(
+    tmp_path: Path, left: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = DataFolder(tmp_path)
+    for name in ("", *left):
+        (folder.environments / "new" / name).mkdir(parents=True, exist_ok=True)
+    add_new(folder, monkeypatch)
+    assert [one.name for one in (folder.environments / "new").iterdir()] == [ENVIRONMENT_FILE]
+    assert "'new', which was never finished, is removed" in capsys.readouterr().err
+
+
+def test_a_folder_of_somebody_elses_is_no_place_for_an_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = DataFolder(tmp_path / "data")
+    (mine := tmp_path / "mine").mkdir()
+    folder.environments.mkdir(parents=True)
+    (linked := folder.environments / "new").symlink_to(mine)
+    with pytest.raises(SetupError, match="no environment was finished there: remove it first"):
+        add_new(folder, monkeypatch)
+    linked.unlink()
+    (linked / "notes").mkdir(parents=True)
+    with pytest.raises(SetupError, match="no environment was finished there: remove it first"):
+        add_new(folder, monkeypatch)
+    assert mine.exists() and (linked / "notes").exists()
+
+
 def test_of_an_environment_that_is_a_link_the_link_is_removed(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path / "data")
     folder.prepare()
