@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enginebench_controller.errors import AgentError, InputError, RunUnknownError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Expansion
-from enginebench_controller.records import Failure, FailureKind, Search
+from enginebench_controller.records import LOCAL_TARGET, Failure, FailureKind, Search
 from enginebench_controller.runs import remote_run
 from enginebench_controller.runs.cluster.carrying import open_cluster
 from enginebench_controller.runs.execution import (
@@ -37,7 +37,7 @@ from enginebench_controller.runs.undertaking import (
     undertakings_of,
 )
 from enginebench_controller.targets.client import AgentClient
-from enginebench_controller.targets.session import check_targets, open_client
+from enginebench_controller.targets.session import check_targets, is_removed, open_client
 from enginebench_proto.v1 import run_pb2
 
 INTERRUPTED = Failure(FailureKind.CANCELLED, "the command that carried this out ended before anything came of it")
@@ -133,6 +133,23 @@ async def _end_elsewhere(
             elsewhere = (await stack.enter_async_context(cluster)).measure
         for group in groups_of(cases, pending.id, pending.interleave):
             await _take_up_group(bench, group, pending.id, keeper(home), wish, elsewhere)
+
+
+async def _end_unasked(
+    home: Home, target: str, pending: Pending, cases: Sequence[Undertaking], reporter: Reporter
+) -> None:
+    """Settle what a target was to carry out that was removed: whatever it may have, nobody asks it any more."""
+    bench = Bench({}, home.library.file_paths, home.path, reporter, pending.timeout_ns)
+    if pending.passes:
+        passes = Passes(home, bench, pending.passes)
+        for one in cases:
+            if one.case.target == target and not one.settled:
+                await passes.take_up(one, None, INTERRUPTED)
+        return
+    keep = keeper(home)
+    for group in groups_of(cases, pending.id, pending.interleave):
+        if group.case.target == target:
+            await _take_up_group(bench, group, pending.id, keep, ResumeOrder())
 
 
 async def _take_up_group(
@@ -269,13 +286,25 @@ async def _take_up(home: Home, claim: PlanClaim, wish: ResumeOrder, announce: An
             reasons.append(str(error))
     for target in filter(wish.includes, _targets(pending, cases)):
         try:
+            if is_removed(home, target):
+                await _end_unasked(home, target, pending, cases, reporter)
+                continue
             async with open_client(home, target, trusted_models=trusted) as client:
                 late += await collect(home, client, pending, cases, wish, reporter)
-        except (UnreachableError, AgentError, InputError) as error:
+        except UnreachableError as error:
+            reasons.append(f"{error}{_way_out(target)}")
+        except (AgentError, InputError) as error:
             reasons.append(str(error))
     if not reasons and all(wish.includes(one.case.target) and one.settled for one in cases):
         claim.drop()
     return _told(pending, new, late, reasons)
+
+
+def _way_out(target: str) -> str:
+    """What ends the asking of a target that never comes back; nothing where it has no name that could be removed."""
+    if target == LOCAL_TARGET or ":" in target:
+        return ""
+    return f"; where it is gone for good, `enginebench targets remove {target}` lets the next resume end without it"
 
 
 def _told(pending: Pending, new: Sequence[Undertaking], late: int, reasons: Sequence[str]) -> TakenUp:
@@ -296,6 +325,8 @@ async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
     states: Counter[bool] = Counter()
     reasons = []
     for target in filter(wish.includes, _targets(pending, cases)):
+        if is_removed(home, target):
+            continue
         try:
             async with open_client(home, target) as client:
                 known = await known_runs(client, [one for one in cases if one.case.target == target])

@@ -265,12 +265,17 @@ def unclaimed(path: Path) -> Pending | None:
         return None if claim is None else claim.pending
 
 
-def under_way(home: Path) -> frozenset[str]:
-    """The benchmarks of which something is still to come, of living commands or interrupted ones."""
+def under_way(home: Path, stored_ids: StoredIds) -> frozenset[str]:
+    """The benchmarks of which something is still to come, of living commands or interrupted ones.
+
+    Where all is in the store, a plan is there for the sake of a target that has yet to forget its runs.
+    """
     found = set()
     for path in plans(home):
         with suppress(FileNotFoundError), path.open("rb") as stream:
-            found.add(_read(stream, path).id)
+            pending = _read(stream, path)
+            if not set(pending.outcome_ids) <= set(stored_ids(pending.outcome_ids)):
+                found.add(pending.id)
     return frozenset(found)
 
 

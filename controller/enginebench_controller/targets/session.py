@@ -143,6 +143,11 @@ def check_targets(home: Home, names: Iterable[str]) -> None:
         _check_known(name, known)
 
 
+def is_removed(home: Home, name: str) -> bool:
+    """Whether a target, which had this name, has none in the store any more; a bare address is always there."""
+    return not _is_reachable(name, [target.name for target in home.store.targets()])
+
+
 def refuse_emulated(seen: TargetSnapshot, why: str) -> None:
     """Raise `InputError` for a target whose processor is made by programs."""
     if seen.host.emulation:
@@ -239,11 +244,14 @@ async def _target(
     return Target(name, name, added_at_unix_ns=0)
 
 
+def _is_reachable(name: str, known: Collection[str]) -> bool:
+    return name in known or name == LOCAL_TARGET or ":" in name
+
+
 def _check_known(name: str, known: Collection[str]) -> None:
-    if name in known or name == LOCAL_TARGET:
-        return
-    if ":" in name:
-        check_address(name)
+    if _is_reachable(name, known):
+        if name not in known and name != LOCAL_TARGET:
+            check_address(name)
         return
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else "add it with `enginebench targets add NAME HOST:PORT`"

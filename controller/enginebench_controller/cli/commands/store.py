@@ -143,7 +143,7 @@ def sync_(lake: LakePlace, json: Json = False) -> None:
     from enginebench_controller.runs.undertaking import under_way  # noqa: PLC0415  # it brings gRPC
 
     home, place = default_home(), lake_at(lake)
-    waiting = under_way(home.path)
+    waiting = under_way(home.path, home.store.stored_ids)
     found = sync(home.store.path, place, waiting)
     if json:
         print_json(sync_document(place.url, found, waiting))

@@ -73,7 +73,7 @@ def test_a_page_of_what_the_environment_names_is_opened_where_that_is_served(run
 
 
 def test_what_is_under_way_is_left_out_until_it_is_whole(run, own, lake, monkeypatch):
-    monkeypatch.setattr("enginebench_controller.runs.undertaking.under_way", lambda home: frozenset({"b0000002"}))
+    monkeypatch.setattr("enginebench_controller.runs.undertaking.under_way", lambda *_: frozenset({"b0000002"}))
     done = run("store", "sync", lake.url)
     assert "benchmarks: 1 new" in done.stderr
     assert "left out, as they are under way or wait for `enginebench resume`: b0000002" in done.stderr
