@@ -89,7 +89,7 @@ async def test_a_machine_is_bootstrapped_used_and_upgraded_without_losing_a_resu
         assert told[1:5] == ["done already", "done already", "restarted", "done already"]
         assert systemctl_calls(machine) == ["daemon-reload", "enable", "restart"]
         assert outcomes(bench.cli(*order).stderr)[3] == "running"
-        assert systemctl_calls(machine) == ["enable", "start"]
+        assert systemctl_calls(machine) == ["daemon-reload", "enable", "start"]
 
         async with AgentClient("board", f"{machine.address}/{free_port}") as client:
             before = [part async for part in client.result("left-behind")]
@@ -105,9 +105,13 @@ async def test_a_machine_is_bootstrapped_used_and_upgraded_without_losing_a_resu
 
 
 AGENT = """#!/bin/sh
-if [ "$2" = list ]; then echo '{"environments": [{"name": "onnxruntime"}]}'; else echo "$*"; fi
+case "$1 $2" in
+"environment list") echo '{"environments": [{"name": "onnxruntime"}]}' ;;
+"service unit") echo "ExecStart=$0" ;;
+*) echo "$*" ;;
+esac
 """
-"""Has the environment `onnxruntime`, and tells what else it is asked."""
+"""Has the environment `onnxruntime` and a unit of its own, and tells what else it is asked."""
 
 
 def installation(machine: SshMachine, build: bytes, *engines: str) -> AgentInstallation:
@@ -174,6 +178,39 @@ def test_an_engine_that_is_not_built_for_the_c_library_there_is_told_with_the_sy
         step.do()
     with pytest.raises(RemoteError, match=r"aarch64 with musl and Python 3\.12 .* with glibc, such as Debian"):
         add.do()
+
+
+NOTING_SYSTEMD = """#!/bin/sh
+echo "$2" >> ~/systemctl.calls
+[ "$2" != daemon-reload ] || [ ! -e ~/broken ]
+"""
+"""Loads no unit as long as there is a file `broken`."""
+
+
+@pytest.mark.slow
+def test_whoever_goes_on_after_a_break_restarts_the_agent_and_only_then_forgets_its_version(
+    machine: SshMachine,
+) -> None:
+    program(machine, "systemctl", NOTING_SYSTEMD)
+    program(machine, "loginctl", "#!/bin/sh\nexit 0\n")
+    assert all(step.do() for step in installation(machine, b"the first").steps())
+    assert systemctl_calls(machine) == ["daemon-reload", "enable", "restart"]
+
+    with_an_engine = installation(machine, b"the first", "onnxruntime==1.24.1").steps()
+    assert [step.do() for step in with_an_engine[:-1]], "and there it breaks off"
+    assert [step.do() for step in installation(machine, b"the first").steps()][-1] == "restarted"
+    assert systemctl_calls(machine) == ["daemon-reload", "enable", "restart"]
+
+    (machine.home / "broken").touch()
+    with pytest.raises(RemoteError, match="load the unit file"):
+        assert all(step.do() for step in installation(machine, b"the second").steps())
+    assert len(list((machine.home / BASE / "versions").iterdir())) == 2
+    (machine.home / "broken").unlink()
+    assert systemctl_calls(machine) == ["daemon-reload"]
+    for told, verb in (("restarted", "restart"), ("running", "start")):
+        assert [step.do() for step in installation(machine, b"the second").steps()][-1] == told
+        assert systemctl_calls(machine) == ["daemon-reload", "enable", verb]
+    assert len(list((machine.home / BASE / "versions").iterdir())) == 1
 
 
 def refused(bench: Bench, machine: SshMachine, *arguments: str) -> str:

@@ -93,7 +93,6 @@ class AgentInstallation:
         self._machine: RemoteMachine
         self._service: UserService
         self._wheel: Wheel
-        self._has_news = False
 
     def steps(self) -> Sequence[InstallationStep]:
         """What there is to do."""
@@ -132,6 +131,15 @@ class AgentInstallation:
     def _agent(self) -> str:
         return f"{self._version_folder}/venv/bin/enginebench-agent"
 
+    @property
+    def _news(self) -> str:
+        # On that machine, so that whoever goes on with what broke off here restarts the agent all the same.
+        return f"{self._machine.home}/{FOLDER}/restart-needed"
+
+    def _note_news(self) -> None:
+        """Have the agent restarted once all is there; before what it would not know of, as that may break off."""
+        self._remote.run("touch", self._news, to="note that the agent is to be restarted")
+
     def _look(self) -> str:
         self._machine = look_at(self._remote, self._wish.python)
         self._service = UserService(self._remote, self._machine.home)
@@ -152,14 +160,15 @@ class AgentInstallation:
         return told
 
     def _install_anew(self) -> str:
+        self._note_news()
         venv = f"{self._version_folder}/venv"
         self._remote.run(self._wish.python, "-P", "-m", "venv", "--clear", venv, to="make a virtual environment")
         python = f"{venv}/bin/python"
         pip = (python, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
         self._run_pip(*pip, f"{self._version_folder}/{self._wheel.name}", to="install enginebench")
         self._upgrade_environments()
+        self._remote.run("sync", to="bring it to the disk")  # else that note may outlive a power cut, and the rest not
         self._remote.run("touch", f"{self._version_folder}/installed", to="note that it is installed")
-        self._has_news = True
         return self._remote.run(self._agent, "--version", to="start the agent").strip()
 
     def _link(self) -> None:
@@ -197,10 +206,9 @@ class AgentInstallation:
         name = _NOT_OF_A_NAME.sub("-", engine)
         if name in {environment["name"] for environment in listed["environments"]}:
             return DONE_ALREADY
+        self._note_news()
         add = (self._agent, "environment", "add", name, "--engine", engine)
-        told = self._run_pip(*add, to=f"install the engine {engine}")
-        self._has_news = True
-        return told.strip()
+        return self._run_pip(*add, to=f"install the engine {engine}").strip()
 
     def _serve(self) -> str:
         if not self._machine.has_systemd:
@@ -208,14 +216,18 @@ class AgentInstallation:
         # In plain text, and so on loopback alone, also where the machine has certificates: SSH leads there.
         serving = ("--port", str(self._wish.place.agent_port), "--plain-text")
         unit = self._remote.run(self._agent, "service", "unit", "--user", *serving, to="make the unit file")
-        self._has_news = self._service.keep(unit) or self._has_news
-        if self._has_news:
+        if not self._service.has(unit):
+            self._note_news()
+        self._service.keep(unit)
+        has_news = self._remote.succeeds("test", "-e", self._news)
+        if has_news:
             self._service.restart()
         else:
             self._service.start()
+        self._remote.run("rm", "-f", self._news, to="note that the agent was restarted")
         self._forget_other_versions()
         ends = "" if self._service.lingers() else f"; {_ENDS_WITH_THE_LOGIN}"
-        return ("restarted" if self._has_news else "running") + ends
+        return ("restarted" if has_news else "running") + ends
 
     def _forget_other_versions(self) -> None:
         folder, _, kept = self._version_folder.rpartition("/")

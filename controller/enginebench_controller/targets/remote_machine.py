@@ -152,14 +152,15 @@ class UserService:
         """Whether the agent runs."""
         return self._remote.succeeds("systemctl", "--user", "is-active", "--quiet", UNIT)
 
-    def keep(self, unit: str) -> bool:
-        """Have this text as the unit file, and the service enabled; returns whether the text is new there."""
-        is_new = self._remote.read(self._path) != unit
-        if is_new:
-            self._remote.write(self._path, unit.encode(), sha256(unit.encode()).hexdigest())
-            self._remote.run("systemctl", "--user", "daemon-reload", to="load the unit file")
+    def has(self, unit: str) -> bool:
+        """Whether this is the text of the unit file; systemd may have loaded another."""
+        return self._remote.read(self._path) == unit
+
+    def keep(self, unit: str) -> None:
+        """Have this text as the unit file, loaded, and the service enabled."""
+        self._remote.write(self._path, unit.encode(), sha256(unit.encode()).hexdigest())
+        self._remote.run("systemctl", "--user", "daemon-reload", to="load the unit file")
         self._remote.run("systemctl", "--user", "enable", "--quiet", UNIT, to="enable the service")
-        return is_new
 
     def start(self) -> None:
         """Have the agent running, as it is where it runs already."""
