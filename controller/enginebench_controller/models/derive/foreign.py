@@ -5,8 +5,11 @@ beside it: it is a program that is given files, in a folder that is all it may w
 bubblewrap is installed, within bounds of memory and time.
 """
 
+import ctypes
+import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+from filelock import FileLock
 
 from enginebench_controller.errors import EnginebenchError, ModelError, UnknownFormatError
 from enginebench_controller.models.inputs.binding import bind
@@ -28,6 +33,9 @@ TIME_LIMIT_S = 1800.0
 _MEMORY_BYTES = 12 * 2**30
 _INSTALLING_S = 3600.0
 _SAID_CHARS = 400
+_DRAFT = ".draft-"
+_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -181,27 +189,43 @@ def convert_to_foreign(
 
 
 def _environment(converter: Converter, environments: Path, tell: Callable[[str], None]) -> Path:
-    """The interpreter of the converter's environment, which is made whole or not at all."""
+    """The interpreter of the converter's environment, which is made whole or not at all, and by one process alone."""
     mark = sha256(" ".join((sys.version, *converter.requirements)).encode()).hexdigest()[:10]
     place = environments / f"{converter.format}-{mark}"
     if not place.exists():
-        tell(f"installing {converter.name} into an environment of its own ({place}); this is done once")
         make_private_folder(environments)
-        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=environments))
-        try:
-            _install([sys.executable, "-P", "-m", "venv", "--copies", str(draft)], converter)
-            python = str(draft / "bin" / "python")
-            pip = [python, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            _install([*pip, *converter.requirements], converter)
-            draft.rename(place)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+        with FileLock(environments.with_name(f"{environments.name}.lock")):
+            for left in environments.glob(f"{_DRAFT}*"):  # by somebody who was killed: whoever lives has the lock
+                shutil.rmtree(left, ignore_errors=True)
+            if not place.exists():
+                tell(f"installing {converter.name} into an environment of its own ({place}); this is done once")
+                _make(converter, place)
     return place / "bin" / "python"
+
+
+def _make(converter: Converter, place: Path) -> None:
+    draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=place.parent))
+    try:
+        _install([sys.executable, "-P", "-m", "venv", "--copies", str(draft)], converter)
+        python = str(draft / "bin" / "python")
+        pip = [python, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _install([*pip, *converter.requirements], converter)
+        os.sync()  # else its name may outlive a power cut, and pip's files not
+        draft.rename(place)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _install(command: Sequence[str], converter: Converter) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALLING_S, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_INSTALLING_S,
+            check=False,
+            preexec_fn=_end_with_us,  # it calls nothing but prctl
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnginebenchError(f"the converter {converter.name} cannot be installed: {error}") from error
     if done.returncode:
@@ -251,6 +275,12 @@ def _walls(folder: Path, tell: Callable[[str], None]) -> list[str]:
 
 def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
+
+
+def _end_with_us() -> None:
+    """Have the kernel end this process with its parent: pip would go on for minutes, for nobody."""
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def _last(text: str) -> str:

@@ -5,6 +5,8 @@ import hashlib
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from enginebench_controller.models.derive import foreign
 from enginebench_controller.models.derive.foreign import Converter, convert_to_foreign
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import FileFormat, InputTensor
+from silent_index import silent_index, wait_for_the_end_of
 
 pytestmark = pytest.mark.slow
 
@@ -165,6 +168,30 @@ def test_one_that_cannot_be_installed_is_named_and_leaves_nothing(
     with pytest.raises(EnginebenchError, match=r"no-such-converter==1 cannot be installed .* needs none"):
         convert_to_foreign(library, version, "net", tmp_path / "converters", print)
     assert list((tmp_path / "converters").iterdir()) == []
+
+
+INSTALLING = """
+import sys
+from pathlib import Path
+from enginebench_controller.models.derive import foreign
+foreign._environment(foreign.Converter("net", "net", ("anything",), None, {}), Path(sys.argv[1]), print)
+"""
+
+
+def test_an_installation_ends_with_its_command_and_the_next_one_clears_away_what_it_has_left(tmp_path: Path) -> None:
+    folder = tmp_path / "converters"
+    with (
+        silent_index() as index,
+        subprocess.Popen([sys.executable, "-c", INSTALLING, folder], env=os.environ | index.variables) as installing,
+        index.asked() as pip,
+    ):
+        installing.kill()
+        wait_for_the_end_of(pip)
+    assert [one.name[:7] for one in folder.iterdir()] == [".draft-"]
+    missing = Converter("net", "net", ("--no-index", "no-such-converter==1"), lambda *_: [], {})
+    with pytest.raises(EnginebenchError, match="cannot be installed"):
+        foreign._environment(missing, folder, print)
+    assert list(folder.iterdir()) == []
 
 
 def test_only_onnx_is_converted_and_only_to_what_an_engine_reads(library: ModelLibrary, tmp_path: Path) -> None:
