@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape
 from itertools import chain, count
 from pathlib import Path
 
@@ -47,6 +48,9 @@ class StoreCheck:
 
 
 _WAL = ".wal"
+_ENDINGS = ("", _WAL, ".lock")
+_LEFT_S = 43_200.0
+"""Nobody is at a draft that has not been written to for so long, and of backups of every night one is left at most."""
 
 
 class Upkeep(StoreFile):
@@ -72,6 +76,9 @@ class Upkeep(StoreFile):
         if copy.exists():
             raise InputError(f"{copy} is there already; name another file, or a folder")
         partial = copy.with_name(copy.name + ".part")
+        names = f"{path.stem}-*{path.suffix}" if wanted.is_dir() else escape(copy.name)
+        self._clear_away()
+        _sweep(copy.parent, f"{names}.part", f".{names}.part.*.part")
         try:
             with at_rest(path, self._timeout_s):
                 _copy(path, partial)
@@ -96,6 +103,7 @@ class Upkeep(StoreFile):
         if path.exists() and source.samefile(path):
             raise InputError(f"{source} are the results themselves; name a backup of them")
         _make_folder(path.parent)
+        self._clear_away()
         coming = path.with_name(f"{path.name}.{os.getpid()}.coming")
         try:
             for suffix in ("", _WAL):
@@ -108,6 +116,10 @@ class Upkeep(StoreFile):
                 return _replace(path, coming)
         finally:
             _remove_all(coming)
+
+    def _clear_away(self) -> None:
+        """Remove what was left beside the file, by a step of the schema as well."""
+        _sweep(self.path.parent, f"{self.path.name}.*.coming", f".{self.path.stem}[.-]*.part")
 
 
 def _check(connection: duckdb.DuckDBPyConnection) -> StoreCheck:
@@ -206,9 +218,17 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def _remove_all(path: Path) -> None:
-    for suffix in ("", _WAL, ".lock"):
+    for suffix in _ENDINGS:
         with suppress(FileNotFoundError):
             _beside(path, suffix).unlink()
+
+
+def _sweep(folder: Path, *drafts: str) -> None:
+    """Remove what backups and restores that were killed have left in a folder, under names of these patterns."""
+    for found in [one for name in drafts for end in _ENDINGS for one in folder.glob(name + end)]:
+        with suppress(OSError):  # another is at it, or it is another's
+            if found.stat().st_mtime < time.time() - _LEFT_S:
+                found.unlink()
 
 
 def _stamp() -> str:

@@ -1,9 +1,11 @@
 """Backups hold everything, restoring can be undone, and whatever goes wrong the results stay as they were."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import duckdb
@@ -102,6 +104,37 @@ def test_a_backup_that_cannot_be_written_leaves_nothing_behind(store, tmp_path, 
 
     assert files(tmp_path) == ["home", "taken.duckdb"]
     assert (tmp_path / "taken.duckdb").read_text() == "mine"
+
+
+def test_what_was_left_by_who_was_killed_is_cleared_away_and_nothing_else(store, tmp_path):
+    home = store.path.parent
+    (nightly := tmp_path / "nightly").mkdir()
+    left = [
+        *(nightly / f"results-20260102-030405.duckdb.part{end}" for end in ("", ".wal", ".lock")),
+        nightly / ".results-20260102-030405.duckdb.part.1a2b3c4d.part",
+        *(home / f"results.duckdb.4711.coming{end}" for end in ("", ".wal", ".lock")),
+        home / ".results.duckdb.4711.coming.1a2b3c4d.part",
+        home / ".results.duckdb.4711.coming.wal.1a2b3c4d.part",
+        home / ".results-of-schema-3.duckdb.1a2b3c4d.part",
+    ]
+    kept = [nightly / "results-20260102-030405.duckdb", nightly / "other.duckdb.part", home / "results-before-1.duckdb"]
+    at_work = nightly / "results-20260102-040506.duckdb.part"
+    for one in (*left, *kept, at_work):
+        one.touch()
+    for one in (*left, *kept):
+        os.utime(one, (0, time.time() - 86_400))
+
+    copy = store.backup(nightly)
+
+    assert set(nightly.iterdir()) == {copy, at_work, *kept[:2]}
+    assert files(home) == ["results-before-1.duckdb", "results.duckdb"]
+
+
+def test_a_backup_under_one_name_clears_away_what_was_left_of_it(store, tmp_path):
+    (left := tmp_path / ".copy[1].duckdb.part.1a2b3c4d.part").touch()
+    os.utime(left, (0, time.time() - 86_400))
+    store.backup(tmp_path / "copy[1].duckdb")
+    assert files(tmp_path) == ["copy[1].duckdb", "home"]
 
 
 def test_without_results_there_is_nothing_to_back_up(tmp_path):
