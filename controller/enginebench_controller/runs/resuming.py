@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from enginebench_controller import wire
 from enginebench_controller.errors import AgentError, InputError, RunUnknownError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Expansion
@@ -38,12 +39,16 @@ from enginebench_controller.runs.undertaking import (
 )
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.session import check_targets, is_removed, open_client
+from enginebench_controller.verdicts.words import changes_of
 from enginebench_proto.v1 import run_pb2
 
 INTERRUPTED = Failure(FailureKind.CANCELLED, "the command that carried this out ended before anything came of it")
 
 States = Mapping[str, run_pb2.RunState]
 """The runs that a target knows, by id."""
+
+CanAdd = Callable[[Group], bool]
+"""Whether a group whose results were taken up may get more processes."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +86,12 @@ async def collect(
     cases: Sequence[Undertaking],
     wish: ResumeOrder,
     reporter: Reporter,
+    remark: Callable[[str], None],
 ) -> int:
     """Settle the cases of this target, of those in a plan, that are not settled, and let it forget all their runs.
 
     Returns how many runs it still had of cases that were settled before: they are dropped, whatever became of them.
+    Where it is not what it was any more, no process is added to those of before, and a `remark` says so.
     Raises `UnreachableError` where the target has to be asked again another time, `AgentError` when it refuses.
     """
     bench = Bench(
@@ -98,21 +105,55 @@ async def collect(
     if pending.passes:
         await _collect_passes(Passes(home, bench, pending.passes), bench, mine, states, wish)
     else:
-        await _collect_measurements(home, bench, pending, cases, states, wish)
+        can_add = await _can_add(home, client, pending.id, remark) if wish.finish else _always
+        await _collect_measurements(home, bench, pending, cases, states, wish, can_add)
     if bench.remembered[client.name]:
         raise UnreachableError(f"target {client.name!r} could not be told to forget its runs: resume once more")
     return len(late)
 
 
+def _always(_: Group) -> bool:
+    return True
+
+
+async def _can_add(home: Home, client: AgentClient, benchmark_id: str, remark: Callable[[str], None]) -> CanAdd:
+    """Whether a group may get more processes from this target. Of two machines, or states of one, they are no sample.
+
+    Members of a gate may: each pair of them is of one state.
+    """
+    snapshots = home.store.benchmark_snapshots(benchmark_id)
+    before = next((one.host for one in snapshots if one.target == client.name), None)
+    changes = "" if before is None else changes_of(before, wire.from_host(await client.host()))
+
+    def can_add(group: Group) -> bool:
+        begun = any(member.settled or member.results for member in group.members)
+        is_short = any(member.is_short for member in group.members)
+        if not (changes and begun and is_short) or group.enough is not None:
+            return True
+        remark(
+            f"target {client.name!r} is not what it was ({changes}), so what was begun there is left as it is: "
+            f"`enginebench rerun {benchmark_id}` measures it whole"
+        )
+        return False
+
+    return can_add
+
+
 async def _collect_measurements(
-    home: Home, bench: Bench, pending: Pending, cases: Sequence[Undertaking], states: States, wish: ResumeOrder
+    home: Home,
+    bench: Bench,
+    pending: Pending,
+    cases: Sequence[Undertaking],
+    states: States,
+    wish: ResumeOrder,
+    can_add: CanAdd,
 ) -> None:
     enough, keep = wish.enough_of(pending.id), keeper(home)
     for group in groups_of(
         cases, pending.id, pending.interleave, enough
     ):  # of all cases, so that they have their names again
         if group.case.target in bench.clients and not _is_left(group.members, states, wish):
-            await _take_up_group(bench, group, pending.id, keep, wish)
+            await _take_up_group(bench, group, pending.id, keep, wish, can_add=can_add)
 
 
 async def _end_elsewhere(
@@ -153,7 +194,13 @@ async def _end_unasked(
 
 
 async def _take_up_group(
-    bench: Bench, group: Group, benchmark_id: str, keep: Keep, wish: ResumeOrder, elsewhere: Elsewhere | None = None
+    bench: Bench,
+    group: Group,
+    benchmark_id: str,
+    keep: Keep,
+    wish: ResumeOrder,
+    elsewhere: Elsewhere | None = None,
+    can_add: CanAdd = _always,
 ) -> None:
     with contextlib.ExitStack() as files:
         samples = [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
@@ -165,7 +212,7 @@ async def _take_up_group(
             leave_it_at_these(group, samples)
         elif group.enough is not None:
             whole_rounds(group, samples)
-        if wish.finish and not were_enough:
+        if wish.finish and not were_enough and can_add(group):
             await (elsewhere or measure)(bench, group, samples)
         for member in group.members:
             if member.goes_on and not member.results:
@@ -214,7 +261,7 @@ def _is_left(cases: Sequence[Undertaking], states: States, wish: ResumeOrder) ->
 
 @dataclass(frozen=True)
 class TakenUp:
-    """What came of one plan, as ids of measurements or profiles; `reasons` say why some of it is left.
+    """What came of one plan, as ids of measurements or profiles; `reasons` say why some of it is left, or unfinished.
 
     `collected` have come to something, `interrupted` to nothing: they are stored as cancelled. `dropped_runs` counts
     those that targets still had although their outcome was in the store, or nobody wants it any more: they came late.
@@ -278,7 +325,9 @@ async def _take_up(home: Home, claim: PlanClaim, wish: ResumeOrder, announce: An
     new = [one for one in cases if not one.settled]
     reporter = announce(Expansion(tuple(one.case for one in new), ()), None if pending.passes else pending.id)
     trusted = [one.case.model.digest for one in new] if wish.trusted else []
-    late, reasons = 0, []
+    late = 0
+    reasons: list[str] = []
+    remarks: list[str] = []
     if pending.executor is not None and not wish.targets:
         try:
             await _end_elsewhere(home, pending, cases, wish, reporter)
@@ -290,14 +339,14 @@ async def _take_up(home: Home, claim: PlanClaim, wish: ResumeOrder, announce: An
                 await _end_unasked(home, target, pending, cases, reporter)
                 continue
             async with open_client(home, target, trusted_models=trusted) as client:
-                late += await collect(home, client, pending, cases, wish, reporter)
+                late += await collect(home, client, pending, cases, wish, reporter, remarks.append)
         except UnreachableError as error:
             reasons.append(f"{error}{_way_out(target)}")
         except (AgentError, InputError) as error:
             reasons.append(str(error))
     if not reasons and all(wish.includes(one.case.target) and one.settled for one in cases):
         claim.drop()
-    return _told(pending, new, late, reasons)
+    return _told(pending, new, late, [*reasons, *dict.fromkeys(remarks)])
 
 
 def _way_out(target: str) -> str:

@@ -78,6 +78,11 @@ class Undertaking:
         """The runs that a target may know of, those of earlier attempts too."""
         return [self._run_id(process, one) for process in self.processes for one in range(self._attempts[process])]
 
+    @property
+    def is_short(self) -> bool:
+        """Whether any process is still to be carried out."""
+        return any(map(self.lacks, range(self._all_processes)))
+
     def lacks(self, process: int) -> bool:
         """Whether this process is still to be carried out."""
         return self.goes_on and not self.settled and process not in self.results and process < self._all_processes

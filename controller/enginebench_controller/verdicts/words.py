@@ -162,6 +162,28 @@ def processor_of(host: HostFacts) -> str | None:
     return f"emulated {host.architecture}" if host.emulation else host.cpu_model
 
 
+_MEASURED_WITH = {
+    "cpu_model": "its processor",
+    "logical_cores": "the number of its cores",
+    "kernel": "its kernel",
+    "tuned": "what is tuned there",
+    "agent_version": "its enginebench",
+}
+"""What numbers depend on, of the facts that a machine tells."""
+
+
+def changes_of(before: HostFacts, now: HostFacts) -> str:
+    """What is another on a machine that numbers depend on: "its kernel was 6.1 and is 6.6"; "" for nothing."""
+    told = ((words, getattr(before, name), getattr(now, name)) for name, words in _MEASURED_WITH.items())
+    return ", ".join(f"{words} was {_fact(old)} and is {_fact(new)}" for words, old, new in told if old != new)
+
+
+def _fact(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value) or "nothing"
+    return "unknown" if value in (None, "") else str(value)
+
+
 def memory_of(host: HostFacts) -> str:
     """ "23.5 GiB", or "256 MiB" of what has less than one; "" where it is unknown."""
     if host.memory_bytes is None:

@@ -1,6 +1,7 @@
-"""What is taken up of plans whose targets cannot be asked: some come back, others were removed."""
+"""What is taken up of plans whose targets cannot be asked, or are not what they were."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from agent_server import nobody
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import Configuration, EngineRef, HostFacts, ModelVersion, PassOrder, Target
+from enginebench_controller.runs import resuming
 from enginebench_controller.runs.remote_run import Unreported
 from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, look, resume
 from enginebench_controller.runs.undertaking import Pending, plans, under_way, written
 from enginebench_controller.targets import client
+from enginebench_proto.v1 import host_pb2, run_pb2
 
 CASE = Case(
     "edge",
@@ -73,3 +76,75 @@ async def test_of_a_benchmark_that_is_whole_nothing_is_under_way_though_a_target
     assert under_way(home.path, home.store.stored_ids) == frozenset()
     (told,) = await resumed(home)
     assert told.left == () and len(told.reasons) == 1, "it is asked all the same"
+
+
+class Agent:
+    """One that has a result of the first process of `m1`; whatever else is begun there crashes at once."""
+
+    name = "edge"
+
+    def __init__(self, kernel: str) -> None:
+        self._kernel = kernel
+        self.begun: list[str] = []
+
+    async def host(self) -> host_pb2.HostFacts:
+        return host_pb2.HostFacts(cpu_model="Invented CPU", kernel=self._kernel)
+
+    async def runs(self) -> list[run_pb2.RunSummary]:
+        return [run_pb2.RunSummary(run_id="m1-0-0", state=run_pb2.RUN_STATE_FINISHED)]
+
+    async def start(self, spec: run_pb2.RunSpec, _: int) -> None:
+        self.begun.append(spec.run_id)
+
+    async def watch(self, *_: object) -> AsyncIterator[run_pb2.RunEvent]:
+        yield run_pb2.RunEvent(state=run_pb2.StateChanged(state=run_pb2.RUN_STATE_FINISHED))
+
+    async def result(self, run_id: str) -> AsyncIterator[run_pb2.ResultPart]:
+        crashed = run_pb2.Failure(kind=run_pb2.FAILURE_KIND_CRASHED) if run_id in self.begun else None
+        outcome = run_pb2.OUTCOME_FAILED if crashed else run_pb2.OUTCOME_OK
+        yield run_pb2.ResultPart(result=run_pb2.RunResult(outcome=outcome, failure=crashed))
+
+    async def cancel(self, _: str) -> None:
+        """Nothing goes on."""
+
+    async def acknowledge(self, _: str) -> None:
+        """It keeps nothing anyway."""
+
+
+async def finished(home: Home, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> TakenUp:
+    @contextlib.asynccontextmanager
+    async def opened(*_: object, **__: object) -> AsyncIterator[Agent]:
+        yield agent
+
+    monkeypatch.setattr(resuming, "open_client", opened)
+    (told,) = await resume(home, ResumeOrder(finish=True), lambda *_: Unreported())
+    assert plans(home.path) == ()
+    return told
+
+
+async def test_processes_are_added_to_those_of_before_on_a_machine_that_is_as_it_was(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(home, PENDING)
+    told = await finished(home, agent := Agent(kernel=""), monkeypatch)
+    assert (sorted(agent.begun), told.reasons) == (["m1-1-0", "m2-0-0"], ())
+
+
+async def test_on_a_machine_that_is_another_only_what_never_began_is_carried_out(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(home, PENDING)
+    told = await finished(home, agent := Agent(kernel="6.6"), monkeypatch)
+    assert agent.begun == ["m2-0-0"]
+    assert "is not what it was (its kernel was unknown and is 6.6)" in told.reasons[0]
+    assert (sorted(told.collected), told.interrupted) == (["m1", "m2"], ())
+
+
+async def test_of_a_machine_that_is_another_nothing_is_said_where_nothing_is_lacking(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in PENDING.outcome_ids:
+        home.store.add_measurement(invented.measured(name, "b1"))
+    interrupted(home, PENDING)
+    told = await finished(home, agent := Agent(kernel="6.6"), monkeypatch)
+    assert (agent.begun, told.reasons) == ([], ())

@@ -5,6 +5,7 @@ import pytest
 from enginebench_controller.records import Cache, CoreCluster, Failure, FailureKind, HostFacts
 from enginebench_controller.verdicts.words import (
     caches_of,
+    changes_of,
     failure_sentence,
     kinds_of_cores,
     memory_of,
@@ -47,6 +48,16 @@ def test_kinds_of_cores_and_processors_that_are_none_in_words():
     memories = [memory_of(HostFacts(memory_bytes=size)) for size in (None, 256 << 20, 1 << 30, 25_200_000_000)]
     assert memories == ["", "256 MiB", "1.0 GiB", "23.5 GiB"]
     assert processor_of(HostFacts(architecture="aarch64", emulation="by QEMU")) == "emulated aarch64"
+
+
+def test_what_is_another_on_a_machine_is_said_where_numbers_depend_on_it():
+    before = HostFacts(hostname="pi", kernel="6.1", logical_cores=4, tuned=("governor: performance",))
+    now = HostFacts(hostname="board", kernel="6.6", logical_cores=4, agent_version="2.0")
+    assert changes_of(before, now) == (
+        "its kernel was 6.1 and is 6.6, what is tuned there was governor: performance and is nothing, "
+        "its enginebench was unknown and is 2.0"
+    )
+    assert changes_of(before, before) == ""
 
 
 @pytest.mark.parametrize(
