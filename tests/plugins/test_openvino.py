@@ -14,6 +14,7 @@ import onnxruntime
 import openvino
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from openvino import opset13
 
 from enginebench_plugins import spec
 from enginebench_plugins.engines.openvino.compiled import CompiledOpenVino
@@ -434,6 +435,25 @@ def test_openvinos_own_format_is_read(engine: OpenVino, model: ContractModel, tm
     inputs = model.inputs_for(3, seed=1)
     outputs = compiled(engine, source, batch=3).create_request().infer(inputs)
     np.testing.assert_allclose(outputs["logits"], model.reference(inputs)["logits"], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("device", ["CPU", "AUTO"])
+@pytest.mark.parametrize("load", [spec.Load.SYNC, spec.Load.ASYNC])
+def test_a_network_with_a_state_begins_anew_with_each_inference(
+    engine: OpenVino, tmp_path: Path, load: spec.Load, device: str
+) -> None:
+    """As decoders are exported: what one inference leaves behind would be where the next begins."""
+    x = opset13.parameter([1, 3], np.float32, name="x")
+    kept = opset13.read_value(opset13.constant(np.zeros((1, 3), "f")), "sum", np.float32, [1, 3])
+    total = opset13.add(kept, x)
+    network = openvino.Model([opset13.result(total)], [opset13.assign(total, "sum")], [x], "summing")
+    openvino.save_model(network, tmp_path / "m.xml", compress_to_fp16=False)
+    source = spec.ModelSource(tmp_path / "m.xml", spec.ModelFormat.OPENVINO_IR)
+    request = compiled(engine, source, device=device, load=load).create_request()
+    for _ in range(2):
+        (found,) = request.infer({"x": np.ones((1, 3), "f")}).values()
+        np.testing.assert_array_equal(found, np.ones((1, 3), "f"))
+    request.close()
 
 
 def test_an_open_dimension_without_a_size_is_refused(engine: OpenVino, model: ContractModel) -> None:

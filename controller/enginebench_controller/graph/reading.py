@@ -39,7 +39,7 @@ from enginebench_proto.agreed.words import ModelFormat
 _DRAWING = frozenset({
     "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
 })  # fmt: skip
-_OF_OPENVINO = re.compile(r'type="(RandomUniform|Multinomial|ReadValue)"')
+_OF_OPENVINO = re.compile(r'type="(RandomUniform|Multinomial)"')
 
 
 def random_operators(path: Path, model_format: str) -> tuple[str, ...] | None:

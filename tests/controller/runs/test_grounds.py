@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import invented
+from enginebench_controller.graph.reading import random_operators
 from enginebench_controller.home import Home
 from enginebench_controller.records import (
     AvailableEngine,
@@ -173,6 +174,13 @@ def test_random_operators_are_known(home):
     found = Judging(home).with_grounds(measured("fake", version, small()))
 
     assert found.grounds.random_operators == ("Dropout", "RandomNormalLike")
+
+
+def test_what_keeps_a_state_is_not_random(tmp_path):
+    """OpenVINO is given a new state for each inference."""
+    (tmp_path / "m.xml").write_text('<layer type="ReadValue"/><layer type="RandomUniform"/>', encoding="utf-8")
+
+    assert random_operators(tmp_path / "m.xml", "openvino_ir") == ("RandomUniform",)
 
 
 def test_what_is_unknown_stops_no_storing(home):

@@ -49,6 +49,7 @@ class CompiledOpenVino(spec.CompiledModel):
         self._names = names or OriginalNames()
         self._settings = settings
         self._prepared = (str(model.get_rt_info(PREPARED).value),) if model.has_rt_info(PREPARED) else ()
+        self._stateful = bool(model.get_variables())
         self._network = compile_with(settings)
         # Compiling is the longest part of a profile, and belongs to the time of compiling.
         self._unused = compile_with(self._one_stream()) if settings.profiling else None
@@ -128,6 +129,7 @@ class CompiledOpenVino(spec.CompiledModel):
             self._output_names,
             shared=shared,
             tensor=tensor,
+            stateful=self._stateful,
             bfloat16_inputs=_bfloat16(self._input_names, network.inputs),
             bfloat16_outputs=_bfloat16(self._output_names, network.outputs),
         )

@@ -26,6 +26,8 @@ class OpenVinoRequest(spec.InferRequest):
 
     OpenVINO takes and shows the bits of bfloat16 as float16: an input of it is handed over as such, an output read as
     float32.
+
+    A `stateful` network, of an LSTM or a decoder, would go on from the inference before: each has a new state instead.
     """
 
     def __init__(
@@ -36,12 +38,14 @@ class OpenVinoRequest(spec.InferRequest):
         *,
         shared: bool,
         tensor: Callable[[Any], Any] | None = None,
+        stateful: bool = False,
         bfloat16_inputs: Sequence[str] = (),
         bfloat16_outputs: Sequence[str] = (),
     ) -> None:
         self._request = request
         self._shared = shared
         self._tensor = tensor
+        self._stateful = stateful
         self._numbers = {name: number for number, name in enumerate(input_names)}
         self._output_names = output_names
         self._bfloat16_inputs = [self._numbers[name] for name in bfloat16_inputs]
@@ -53,6 +57,7 @@ class OpenVinoRequest(spec.InferRequest):
         Not for networks whose shapes depend on the data: with a single thread this interface keeps an error that only
         the data brings about to itself, and the outputs of the inference before stay (2026.4).
         """
+        self._forget()
         self._request.infer(self._remaining(inputs), share_inputs=self._shared, share_outputs=True)
         return self._outputs()
 
@@ -65,6 +70,10 @@ class OpenVinoRequest(spec.InferRequest):
         """End the request's thread and let go of the OpenVINO request."""
         super().close()
         del self._request
+
+    def _forget(self) -> None:
+        if self._stateful:
+            self._request.reset_state()
 
     def _remaining(self, inputs: spec.Tensors) -> dict[int, Any] | None:
         """Give the inputs to the request, and return by number those that it is yet to be given; None for none."""
@@ -97,6 +106,7 @@ class OpenVinoConcurrentRequest(OpenVinoRequest):
 
     def infer(self, inputs: spec.Tensors) -> spec.Outputs:
         """Run on one of the network's streams."""
+        self._forget()
         self._request.start_async(self._remaining(inputs), share_inputs=self._shared)
         self._request.wait()
         return self._outputs()
