@@ -82,6 +82,40 @@ class Counting(torch.nn.Module):
         return x.shape[0]
 
 
+class Masked(torch.nn.Module):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], cache: bool = True) -> torch.Tensor:
+        return (x + past["seen"]) * mask if cache else x * mask
+
+
+def _by_keyword(folder: Path) -> Path:
+    """As language models are exported."""
+    mask, x, seen = (torch.zeros(2, 3) for _ in range(3))
+    keywords = {"mask": mask, "x": x, "past": {"seen": seen, "none": None}, "cache": True}
+    program = torch.export.export(Masked(), (), keywords)
+    torch.export.save(program, folder / "net.pt2")
+    return folder / "net.pt2"
+
+
+@pytest.mark.parametrize(
+    "added", [{"x": 0, "past_seen": 1, "mask": 2}, {"a": 2, "b": 0, "c": 1}], ids=["by its names", "in its order"]
+)
+def test_a_program_is_called_in_the_form_it_was_exported_with(tmp_path: Path, added: dict[str, int]) -> None:
+    """By keyword, with tensors within dicts, and beside what is no tensor."""
+    given = {name: TENSORS["x"] + number for name, number in added.items()}
+    inputs = tuple(spec.TensorSpec(name, "float32", (2, 3)) for name in given)
+    program = compiled(Torch(), spec.ModelSource(_by_keyword(tmp_path), spec.ModelFormat.TORCH_EXPORT, inputs))
+    (found,) = program.create_request().infer(given).values()
+    x = TENSORS["x"]
+    np.testing.assert_array_equal(found, (x + x + 1) * (x + 2))
+    assert program.profile([given], 2).layers, "a profile runs it in another way"
+
+
+def test_a_program_says_which_inputs_it_takes_where_others_are_given(tmp_path: Path) -> None:
+    source = spec.ModelSource(_by_keyword(tmp_path), spec.ModelFormat.TORCH_EXPORT, (INPUT,))
+    with pytest.raises(spec.UnsupportedSettingsError, match=r"takes 3 inputs \(mask, x, past_seen\), and 1 are given"):
+        compiled(Torch(), source)
+
+
 @pytest.mark.parametrize("kind", [spec.ModelFormat.TORCHSCRIPT, spec.ModelFormat.TORCH_EXPORT])
 def test_outputs_within_outputs_are_named_by_their_place(tmp_path: Path, kind: spec.ModelFormat) -> None:
     program = compiled(Torch(), spec.ModelSource(_saved(Nested(), tmp_path, kind), kind, (INPUT,)))

@@ -1,8 +1,8 @@
 """The products in a saved PyTorch program (TorchScript, .pt2), counted by PyTorch in a process of its own.
 
 The process runs the program once: loading one can run any code, and nothing else of the controller needs PyTorch. One
-JSON object on standard input says what to do: `format`, `path` and `inputs`, a list of [NumPy dtype, dims]. The last
-line of standard output is the answer: the fields of `ProgramCost`, or `error`.
+JSON object on standard input says what to do: `format`, `path` and `inputs`, a list of [name, NumPy dtype, dims]. The
+last line of standard output is the answer: the fields of `ProgramCost`, or `error`.
 """
 
 import importlib.util
@@ -19,6 +19,7 @@ from typing import Any
 from enginebench_controller.errors import ModelError
 from enginebench_controller.models.derive.convert import SAVED_PROGRAMS
 from enginebench_controller.records import InputTensor
+from enginebench_proto.agreed.exported_programs import ProgramInputs
 from enginebench_proto.agreed.words import ModelFormat
 
 TIME_LIMIT_SECONDS = 600.0
@@ -56,7 +57,7 @@ def count_program(path: Path, kind: str, inputs: Sequence[InputTensor], *, trust
     order = {
         "format": kind,
         "path": str(path),
-        "inputs": [[item.dtype, list(item.shape)] for item in inputs],
+        "inputs": [[item.name, item.dtype, list(item.shape)] for item in inputs],
     }
     return ProgramCost(**_run(path, order))
 
@@ -92,18 +93,19 @@ def main() -> int:
     return 0
 
 
-def _count(kind: ModelFormat, path: str, inputs: list[tuple[str, list[int]]]) -> dict[str, Any]:
+def _count(kind: ModelFormat, path: str, inputs: list[tuple[str, str, list[int]]]) -> dict[str, Any]:
     import torch  # noqa: PLC0415  # an engine, imported only in this process
     from torch.utils.flop_counter import FlopCounterMode  # noqa: PLC0415
 
     program = torch.jit.load(path, map_location="cpu").eval() if kind is ModelFormat.TORCHSCRIPT else _exported(path)
-    tensors = [_input(torch, dtype, dims) for dtype, dims in inputs]
+    tensors = {name: _input(torch, dtype, dims) for name, dtype, dims in inputs}
+    by_place, by_keyword = _arguments(kind, program, tensors)
     with torch.no_grad():
         try:
             with FlopCounterMode(display=False) as counter, _recorder() as recorder:
-                program(*tensors)
+                program(*by_place, **by_keyword)
         except RuntimeError:
-            program(*tensors)  # TorchScript loses the reason under a counter
+            program(*by_place, **by_keyword)  # TorchScript loses the reason under a counter
             raise
     counted = {str(name): flops for name, flops in counter.get_flop_counts()["Global"].items()}
     weights = {id(one): one for one in (*program.parameters(), *program.buffers())}.values()
@@ -121,6 +123,13 @@ def _exported(path: str) -> Any:
     import torch  # noqa: PLC0415
 
     return torch.export.load(path).module()
+
+
+def _arguments(kind: ModelFormat, program: Any, tensors: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    if kind is ModelFormat.TORCHSCRIPT:
+        return list(tensors.values()), {}
+    taken = ProgramInputs(program)
+    return taken.arguments(taken.in_order(tensors))
 
 
 def _input(torch: Any, dtype: str, dims: list[int]) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from enginebench_proto.agreed.exported_programs import ProgramInputs
 from enginebench_proto.agreed.words import ModelFormat
 
 Input = tuple[str, str, list[int]]
@@ -42,16 +43,18 @@ def _from_torch(openvino: Any, kind: ModelFormat, path: str, inputs: Sequence[In
     """The network of a saved program, with inputs of the given names and outputs named as our PyTorch plugin does."""
     import torch  # noqa: PLC0415  # an engine, imported only in this process
 
-    shapes = [openvino.PartialShape(dims) for _, _, dims in inputs]
     if kind is ModelFormat.TORCHSCRIPT:
         program = torch.jit.load(path, map_location="cpu").eval()
-        typed = [(shape, openvino.Type(dtype)) for shape, (_, dtype, _) in zip(shapes, inputs, strict=True)]
+        typed = [(openvino.PartialShape(dims), openvino.Type(dtype)) for _, dtype, dims in inputs]
         model = openvino.convert_model(program, input=typed)
     else:
-        model = openvino.convert_model(torch.export.load(path))
+        exported = torch.export.load(path)
+        inputs = ProgramInputs(exported.module()).in_order({one[0]: one for one in inputs})
+        model = openvino.convert_model(exported)
     if len(model.inputs) != len(inputs):
         raise ValueError(f"the program has {len(model.inputs)} inputs, and the shapes given name {len(inputs)}")
-    for port, (name, _, _), shape in zip(model.inputs, inputs, shapes, strict=True):
+    for port, (name, _, dims) in zip(model.inputs, inputs, strict=True):
+        shape = openvino.PartialShape(dims)
         port.get_tensor().set_names({name})
         if not port.get_partial_shape().compatible(shape):
             raise ValueError(f"input {name!r} takes {port.get_partial_shape()}, and {shape} was given")

@@ -82,9 +82,9 @@ class CompiledTorch(spec.CompiledModel):
 
     def run(self, inputs: spec.Tensors, forward: Forward | None = None) -> spec.Outputs:
         """One inference, outputs in host memory; by `forward` where the module itself is not to do it."""
-        arguments = [self._given(inputs[tensor.name]) for tensor in self.inputs]
+        by_place, by_keyword = self._network.arrange([self._given(inputs[tensor.name]) for tensor in self.inputs])
         with self._torch.inference_mode(), self._mixed_precision():
-            named = self._network.name_outputs((forward or self._module)(*arguments))
+            named = self._network.name_outputs((forward or self._module)(*by_place, **by_keyword))
         return {name: to_array(tensor) for name, tensor in named.items()}
 
     def _given(self, array: Any) -> Any:

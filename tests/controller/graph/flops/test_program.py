@@ -49,6 +49,18 @@ def test_the_products_parameters_and_zeros_of_a_saved_program(tmp_path: Path, ki
     assert not set(cost.uncounted_operators) & set(cost.macs_by_operator)
 
 
+class Bilinear(torch.nn.Module):
+    def forward(self, x, y):
+        return x @ y
+
+
+def test_a_program_exported_with_keywords_is_counted_with_them(tmp_path: Path) -> None:
+    keywords = {"y": torch.rand(8, 5), "x": torch.rand(2, 8)}
+    torch.export.save(torch.export.export(Bilinear(), (), keywords), tmp_path / "model.pt2")
+    inputs = (InputTensor("x", "float32", (2, 8)), InputTensor("y", "float32", (8, 5)))
+    assert count_program(tmp_path / "model.pt2", "torch_export", inputs, trusted=True).macs == 2 * 8 * 5
+
+
 def test_a_program_that_nobody_vouches_for_is_not_loaded(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="give --trust"):
         count_program(tmp_path / "absent.pt", "torchscript", INPUTS, trusted=False)

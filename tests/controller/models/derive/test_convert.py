@@ -88,6 +88,22 @@ def test_a_trusted_program_is_converted_under_the_names_given(library: ModelLibr
     np.testing.assert_allclose(computed(library, child), expected, rtol=0.01, atol=0.02)
 
 
+class Subtracting(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x - y
+
+
+@pytest.mark.slow
+def test_inputs_given_by_the_names_of_the_program_find_their_places(library: ModelLibrary, tmp_path: Path) -> None:
+    keywords = {"y": torch.zeros(1, 3), "x": torch.zeros(1, 3)}
+    torch.export.save(torch.export.export(Subtracting(), (), keywords), tmp_path / "net.pt2")
+    version = library.add(tmp_path / "net.pt2")
+    child = convert_to_ir(library, version, parse_shapes({"x": "1x3", "y": "1x3"}), trusted=True)
+    network = openvino.Core().compile_model(str(library.main_path(child)), "CPU")
+    found = network({"x": np.full((1, 3), 3, "f"), "y": np.ones((1, 3), "f")})[0]
+    np.testing.assert_array_equal(found, np.full((1, 3), 2, "f"))
+
+
 @pytest.mark.slow
 def test_an_untrusted_program_is_not_loaded(library: ModelLibrary, program: ModelVersion) -> None:
     with pytest.raises(ModelError, match="can run any code when it is loaded; give --trust"):
