@@ -19,9 +19,12 @@ from enginebench_controller.verdicts.output_difference import (
     Difference,
     Tolerated,
     difference,
+    has_masked,
     largest_magnitude,
+    masked_remark,
     outputs_are_alike,
     own_problem,
+    same_infinities,
 )
 from enginebench_controller.verdicts.parity import engine_label
 
@@ -145,12 +148,15 @@ def _noise(group: Iterable[Measurement]) -> dict[str, Noise]:
 def _checks(group: Sequence[Measurement], models: Models) -> Iterator[tuple[str, OutputCheck]]:
     known = _Known(models, _noise(group))
     problems = {one.id: _own_problem(one, known) for one in group}
+    for one in _masked_by_the_model(group, problems):
+        problems[one.id] = _own_problem(one, known, masked=True)
     for one in _ignored_by_the_model(group, problems, known):
         problems[one.id] = _changed(one, known)
     reference = _reference([one for one in group if not problems[one.id]] or group, known)
     for one in group:
         if one is reference:
-            yield one.id, OutputCheck(None, None, None, None, None, problems[one.id], _own_remark(one, known))
+            problem = problems[one.id]
+            yield one.id, OutputCheck(None, None, None, None, None, problem, _own_remark(one, known, problem))
         else:
             yield one.id, _against(reference, one, problems, known)
 
@@ -170,7 +176,7 @@ def _against(reference: Measurement, one: Measurement, problems: Mapping[str, st
         cosine=found.cosine,
         tolerance=tolerance(reference, one, known.models) if found.tolerance is None else found.tolerance,
         problem=problem,
-        remark=remark or _own_remark(one, known),
+        remark=remark or _own_remark(one, known, problem),
         largest_relative_error=found.largest_relative_error,
     )
 
@@ -185,8 +191,24 @@ def _difference(reference: Measurement, one: Measurement, known: _Known) -> Diff
     )
 
 
-def _own_problem(one: Measurement, known: _Known) -> str:
-    return own_problem(one.captured_outputs, _inputs(one)) or _changed(one, known)
+def _own_problem(one: Measurement, known: _Known, *, masked: bool = False) -> str:
+    return own_problem(one.captured_outputs, _inputs(one), masked=masked) or _changed(one, known)
+
+
+def _masked_by_the_model(group: Sequence[Measurement], problems: Mapping[str, str]) -> list[Measurement]:
+    """Those whose infinities another engine has at the very same places: the model makes them.
+
+    Where no other engine can tell, −inf is taken for a mask; +inf may as well be too large a number.
+    """
+    infinite = [one for one in group if has_masked(one.captured_outputs)]
+    able = {one.id for one in infinite} | {id_ for id_, problem in problems.items() if not problem}
+    found = []
+    for one in infinite:
+        others = [each for each in group if each.id in able and each.engine.name != one.engine.name]
+        witnessed = any(same_infinities(each.captured_outputs, one.captured_outputs) for each in others)
+        if witnessed or (not others and not any(np.isposinf(each.values).any() for each in one.captured_outputs)):
+            found.append(one)
+    return found
 
 
 def _ignored_by_the_model(
@@ -232,13 +254,13 @@ def _changed(one: Measurement, known: _Known) -> str:
     return ""
 
 
-def _own_remark(one: Measurement, known: _Known) -> str:
+def _own_remark(one: Measurement, known: _Known, problem: str) -> str:
     repeat = _largest_change(one, "repeat_difference")
     if one.grounds.random_operators and repeat > 0:
         return f"the model has {_listed(one.grounds.random_operators)}, so its outputs differ each time"
     if one.grounds.random_operators is None and repeat > tolerance(one, one, known.models):
         return "the outputs differ between two inferences of one input, and nobody can tell whether the model is random"
-    return ""
+    return "" if problem else masked_remark(one.captured_outputs)
 
 
 def _listed(operators: Sequence[str]) -> str:

@@ -89,19 +89,43 @@ class _Pair:
     whole: bool
 
 
-def own_problem(outputs: Outputs, inputs: Sequence[object]) -> str:
+def own_problem(outputs: Outputs, inputs: Sequence[object], *, masked: bool = False) -> str:
     """What is wrong with outputs by themselves: a sentence, or empty.
 
     `inputs` has a value for each input of the set, equal for equal inputs; none where the model takes no input. Values
     that are no numbers are wrong, and so are outputs that are the same for different inputs – unless all are integers,
-    since a class may well stay the same.
+    since a class may well stay the same. Infinities are right where they are known to be `masked`.
     """
     broken = sum(int(np.count_nonzero(~np.isfinite(one.values))) for one in outputs)
-    if broken:
+    if broken and not masked:
         return f"{broken:,} of {sum(one.values.size for one in outputs):,} captured output values are NaN or infinite"
     if same := _inputs_without_effect(outputs, inputs):
         return f"the outputs are the same for {same} different inputs, as if the input were ignored"
     return ""
+
+
+def has_masked(outputs: Outputs) -> bool:
+    """Whether there are infinities, each beside finite values of its output, and nothing else that is no number.
+
+    So a model puts aside what is not to be chosen: words behind the end of a text, moves against the rules.
+    """
+    finite = {one.name for one in outputs if np.isfinite(one.values).any()}
+    infinite = {one.name for one in outputs if np.isinf(one.values).any()}
+    return bool(infinite) and infinite <= finite and not any(np.isnan(one.values).any() for one in outputs)
+
+
+def same_infinities(some: Outputs, others: Outputs) -> bool:
+    """Whether both have the same ones at the same places."""
+    couples, missing = _coupled(some, others)
+    comparable = couples and not missing and all(one.shape == other.shape for one, other in couples)
+    return bool(comparable) and not _infinite_elsewhere(couples, "")
+
+
+def masked_remark(outputs: Outputs) -> str:
+    """How many infinities there are; empty for none."""
+    infinite = sum(int(np.count_nonzero(np.isinf(one.values))) for one in outputs)
+    total = sum(one.values.size for one in outputs)
+    return f"{infinite:,} of {total:,} captured output values are infinite, as a mask makes them" if infinite else ""
 
 
 def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, tolerated: Tolerated) -> Difference:
@@ -123,9 +147,10 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
         couples = [couple for couple in couples if couple[0].dtype != STRINGS]
         if problem := _strings_differ(texts, name):
             return Difference(problem=problem)
+    elsewhere = _infinite_elsewhere([one for one in couples if not tolerated.shape_is_open(one[0].name)], name)
     compared = {output: pairs for output, pairs in _pairs(couples, batch).items() if pairs}
     if not compared:
-        return Difference(remark=remark)
+        return Difference(problem=elsewhere, remark=remark)
     tolerances = {output: tolerated.of(output, _scale(pairs)) for output, pairs in compared.items()}
     relative = {output: max(float(one.max()) for one in _errors(pairs)) for output, pairs in compared.items()}
     worst = max(compared, key=lambda output: (relative[output] / tolerances[output], relative[output]))
@@ -140,6 +165,7 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
         cosine=min(_cosine(pairs) for pairs in compared.values()),
         tolerance=tolerances[worst],
         problem=_lost_batch(wrong_ones, name, batch, tolerances)
+        or elsewhere
         or _wrong_values(relative[worst], name, tolerances[worst]),
         remark=remark,
     )
@@ -225,6 +251,19 @@ def _pair(reference: CapturedOutput, other: CapturedOutput, batch: Batch) -> _Pa
         within = max(prod(reference.shape[axis + 1 :]), 1)
         item = (np.arange(both, dtype=np.int64) * step // within % reference.shape[axis])[finite]
     return _Pair(ours[finite], theirs[finite], item, step == 1 and bool(finite.all()))
+
+
+def _infinite_elsewhere(couples: Iterable[tuple[CapturedOutput, CapturedOutput]], name: str) -> str:
+    for reference, other in couples:
+        step = lcm(reference.stride, other.stride)
+        ours, theirs = _every(step, reference), _every(step, other)
+        known = ~(np.isnan(ours) | np.isnan(theirs))
+        if places := int(np.count_nonzero((ours != theirs) & (np.isinf(ours) | np.isinf(theirs)) & known)):
+            return (
+                f"output {other.name!r} and that of {name} are infinite at different places: {places:,} of "
+                f"{ours.size:,} captured values"
+            )
+    return ""
 
 
 def _every(step: int, output: CapturedOutput) -> Numbers:

@@ -323,6 +323,58 @@ def test_what_every_engine_gets_wrong_is_wrong_all_the_same(value):
     assert all("NaN or infinite" in one.problem for one in checks.values())
 
 
+def masked(values, value=-np.inf, first=5):
+    """The scores of the words beyond the text."""
+    other = values.copy()
+    other[..., first:] = value
+    return other
+
+
+def test_infinities_that_another_engine_has_at_the_same_places_are_the_models():
+    checks = check(measured("onnxruntime", masked(scores())), measured("openvino", masked(rounded(scores()))))
+
+    assert [one.problem for one in checks.values()] == ["", ""]
+    assert 0 < checks["openvino"].max_relative_error < 1e-4
+    assert checks["openvino"].remark == "80 of 160 captured output values are infinite, as a mask makes them"
+
+
+def test_infinities_where_another_engine_has_numbers_are_wrong():
+    checks = check(measured("onnxruntime", masked(scores())), measured("x", scores()))
+    assert checks["x"].problem == ""
+    assert checks["onnxruntime"].problem == "80 of 160 captured output values are NaN or infinite"
+
+    checks = check(measured("onnxruntime", masked(scores())), measured("x", masked(scores())), measured("y", scores()))
+    assert checks["y"].problem == (
+        "output 'scores' and that of onnxruntime 1.0 are infinite at different places: 20 of 40 captured values"
+    )
+
+
+def test_infinities_of_the_other_sign_are_others():
+    checks = check(measured("onnxruntime", masked(scores())), measured("openvino", masked(scores(), np.inf)))
+
+    assert all("NaN or infinite" in one.problem for one in checks.values())
+
+
+def test_minus_infinity_beside_numbers_is_a_mask_also_without_another_engine():
+    def problem(values):
+        return check(measured("alone", values))["alone"].problem
+
+    assert problem(masked(scores())) == ""
+    assert all(
+        "NaN or infinite" in problem(masked(scores(), value, first))
+        for value, first in ((np.inf, 5), (np.nan, 5), (-np.inf, 0))
+    )
+
+
+def test_what_is_wrong_beside_a_mask_stays_wrong():
+    same, other = masked(np.repeat(scores()[:1], INPUTS, axis=0)), masked(scores(1))
+
+    assert "as if the input were ignored" in check(measured("alone", same))["alone"].problem
+    checks = check(measured("onnxruntime", masked(scores())), measured("wrong", other))
+    assert checks["onnxruntime"].problem == ""
+    assert checks["wrong"].problem.startswith("the outputs differ from those of onnxruntime 1.0 by up to ")
+
+
 def test_outputs_that_differ_by_rounding_only_ignore_no_input():
     """A class that is sure of itself: one engine says 1 every time, the other 0.9999 and a bit."""
     ones = np.ones((INPUTS, 4, 8), np.float32)

@@ -84,6 +84,17 @@ def test_what_does_not_run_is_refused_in_the_quantizers_words(library: ModelLibr
         quantize(library, library.add(save(model, tmp_path / "m.onnx")))
 
 
+def test_infinities_of_the_model_itself_are_no_reason_against_its_int8_child(
+    library: ModelLibrary, tmp_path: Path
+) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["s"]), helper.make_node("Concat", ["s", "mask"], ["y"], axis=1)]
+    weights = {"w": np.random.default_rng(0).standard_normal((8, 4)).astype("f"), "mask": np.full((1, 2), -np.inf, "f")}
+    model = make_model(nodes, [("x", [1, 8])], [("y", [1, 6])], weights)
+    child = quantize(library, library.add(save(model, tmp_path / "m.onnx")))
+    (found,) = onnxruntime.InferenceSession(library.main_path(child)).run(None, {"x": np.ones((1, 8), "f")})
+    assert np.isfinite(found).tolist() == [[True] * 4 + [False] * 2]
+
+
 @pytest.mark.parametrize("sparsity", [0.5, 0.9])
 def test_pruning_zeroes_the_smallest_weights_of_every_layer(
     library: ModelLibrary, tmp_path: Path, sparsity: float
