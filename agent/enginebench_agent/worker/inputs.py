@@ -63,6 +63,9 @@ def _described(file: InputFile) -> str:
 
 Tensors = dict[str, NDArray[Any]]
 
+_BFLOAT16 = "bfloat16"
+_LARGEST_BFLOAT16 = (2 - 2.0**-7) * 2.0**127
+
 DEFAULT_INTEGER_BOUND = 2
 """Safe for every embedding with two rows or more, and for masks."""
 
@@ -172,7 +175,7 @@ def _fill(tensor: TensorSpec, values: InputValues, seed: int, index: int) -> NDA
     if found.lowest == found.highest:
         return np.full(shape, found.lowest, dtype)
     generator = _generator(seed, index, tensor.name)
-    if dtype.kind == "f":
+    if _is_floating(dtype):
         return generator.uniform(found.lowest, found.highest, shape).astype(dtype)
     kind = np.dtype(np.int64) if dtype.kind == "b" else dtype
     drawn = generator.integers(int(found.lowest), int(found.highest), shape, dtype=kind, endpoint=True)
@@ -180,7 +183,7 @@ def _fill(tensor: TensorSpec, values: InputValues, seed: int, index: int) -> NDA
 
 
 def _check_range(tensor: TensorSpec, dtype: "np.dtype[Any]", values: InputValues) -> None:
-    is_floating = dtype.kind == "f"
+    is_floating = _is_floating(dtype)
     if values.WhichOneof("range") != ("numbers" if is_floating else "integers"):
         kind = "floating-point numbers" if is_floating else "integers"
         raise UnsupportedSettingsError(f"Input '{tensor.name}' of type {tensor.dtype} takes {kind}.")
@@ -193,6 +196,8 @@ def _check_range(tensor: TensorSpec, dtype: "np.dtype[Any]", values: InputValues
 
 
 def _limits(dtype: "np.dtype[Any]") -> tuple[float, float]:
+    if dtype.name == _BFLOAT16:
+        return -_LARGEST_BFLOAT16, _LARGEST_BFLOAT16
     found: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     return found.min, found.max
 
@@ -203,7 +208,7 @@ def _draw(tensor: TensorSpec, bound: int | None, seed: int, index: int) -> NDArr
     if math.prod(shape) * dtype.itemsize > sys.maxsize:  # NumPy calls it an array that is too big, a ValueError
         raise MemoryError(f"no memory holds input '{tensor.name}' of shape {shape}")
     generator = _generator(seed, index, tensor.name)
-    if dtype.kind == "f":
+    if _is_floating(dtype):
         drawn = np.float64 if dtype == np.float64 else np.float32
         values: Any = generator.standard_normal(shape, dtype=drawn)
     elif dtype.kind == "b":
@@ -214,6 +219,8 @@ def _draw(tensor: TensorSpec, bound: int | None, seed: int, index: int) -> NDArr
 
 
 def _dtype(tensor: TensorSpec) -> "np.dtype[Any]":
+    if tensor.dtype == _BFLOAT16:
+        return _bfloat16(tensor)
     try:
         dtype = np.dtype(tensor.dtype)
     except TypeError:
@@ -223,6 +230,22 @@ def _dtype(tensor: TensorSpec) -> "np.dtype[Any]":
             f"Input '{tensor.name}' has the element type {tensor.dtype}, for which no content can be drawn."
         )
     return dtype
+
+
+def _bfloat16(tensor: TensorSpec) -> "np.dtype[Any]":
+    try:
+        import ml_dtypes  # noqa: PLC0415  # few models ask for it, and not every environment has it
+    except ImportError as error:
+        raise UnsupportedSettingsError(
+            f"Input '{tensor.name}' has the element type {_BFLOAT16}, which NumPy has from the package ml_dtypes only; "
+            "install it beside the engine."
+        ) from error
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
+
+
+def _is_floating(dtype: "np.dtype[Any]") -> bool:
+    return dtype.kind == "f" or dtype.name == _BFLOAT16
 
 
 def _bound(tensor: TensorSpec, dtype: "np.dtype[Any]", bound: int | None) -> int:

@@ -2,6 +2,7 @@
 
 import hashlib
 import pickle
+import sys
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def test_floats_are_standard_normal() -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float16", "float32", "float64", "int8", "uint8", "int32", "int64", "uint64", "bool"]
+    "dtype", ["bfloat16", "float16", "float32", "float64", "int8", "uint8", "int32", "int64", "uint64", "bool"]
 )
 @pytest.mark.parametrize("shape", [(2, 3), (1,), ()])
 def test_arrays_have_exactly_the_compiled_type_and_shape(dtype: str, shape: tuple[int, ...]) -> None:
@@ -80,7 +81,6 @@ def test_integers_without_a_bound_are_zero_or_one() -> None:
     ("tensor", "requested", "sentence"),
     [
         (TensorSpec("s", "str", (1,)), [], "element type str"),
-        (TensorSpec("s", "bfloat16", (1,)), [], "element type bfloat16"),
         (TensorSpec("s", "complex64", (1,)), [], "element type complex64"),
         (TensorSpec("s", "float32", (None, 3)), [], "open dimension"),
         (TensorSpec("s", "int8", (1,)), [InputTensor(name="s", shape=[1], integer_bound=300)], "0 up to 300"),
@@ -91,6 +91,12 @@ def test_integers_without_a_bound_are_zero_or_one() -> None:
 def test_what_cannot_be_drawn_is_refused(tensor: TensorSpec, requested: list[InputTensor], sentence: str) -> None:
     with pytest.raises(UnsupportedSettingsError, match=sentence):
         make_inputs([tensor], requested, SET)
+
+
+def test_what_numpy_has_from_another_package_only_is_refused_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(UnsupportedSettingsError, match="bfloat16, which NumPy has from the package ml_dtypes only"):
+        make_inputs([TensorSpec("x", "bfloat16", (1,))], [], SET)
 
 
 def test_an_empty_input_set_is_refused() -> None:
@@ -220,6 +226,7 @@ def test_a_set_of_files_needs_its_folder_and_as_many_inputs_as_it_says(tmp_path:
         ("bool", {"integers": {"lowest": 1, "highest": 1}}, {True}),
         ("uint8", {"integers": {"lowest": 0, "highest": 2}}, {0, 1, 2}),
         ("float16", {"numbers": {"lowest": 0.5, "highest": 0.5}}, {0.5}),
+        ("bfloat16", {"numbers": {"lowest": 0.5, "highest": 0.5}}, {0.5}),
     ],
 )
 def test_an_input_is_filled_with_what_was_said(dtype: str, value: dict[str, Any], expected: set[Any]) -> None:
@@ -231,9 +238,10 @@ def test_an_input_is_filled_with_what_was_said(dtype: str, value: dict[str, Any]
     assert all((one["image"] == other["image"]).all() for one, other in zip(drawn, others, strict=True))
 
 
-def test_numbers_of_a_range_lie_in_it_and_differ_within_a_set() -> None:
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_numbers_of_a_range_lie_in_it_and_differ_within_a_set(dtype: str) -> None:
     values = InputValues(input="x", numbers=NumberRange(lowest=-1, highest=3))
-    drawn = make_inputs([TensorSpec("x", "float32", (500,))], [], InputSet(seed=3, count=2, values=[values]))
+    drawn = make_inputs([TensorSpec("x", dtype, (500,))], [], InputSet(seed=3, count=2, values=[values]))
     assert -1 <= drawn[0]["x"].min() < -0.9 and 2.9 < drawn[0]["x"].max() <= 3
     assert (drawn[0]["x"] != drawn[1]["x"]).any()
 
@@ -261,7 +269,12 @@ def test_files_and_values_make_one_input_set(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "dtype", "lowest", "match"),
-    [("y", "int64", 1, "does not have"), ("x", "int8", 200, "cannot hold"), ("x", "float32", 1, "floating-point")],
+    [
+        ("y", "int64", 1, "does not have"),
+        ("x", "int8", 200, "cannot hold"),
+        ("x", "float32", 1, "floating-point"),
+        ("x", "bfloat16", 1, "floating-point"),
+    ],
 )
 def test_values_that_an_input_cannot_hold_are_refused(name: str, dtype: str, lowest: int, match: str) -> None:
     values = InputValues(input=name, integers=IntegerRange(lowest=lowest, highest=lowest))

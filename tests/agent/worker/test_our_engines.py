@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import helper, numpy_helper
 
 from enginebench_proto.v1 import configuration_pb2 as configuration
 from enginebench_proto.v1 import measurement_pb2, run_pb2
+from enginebench_proto.v1.model_pb2 import ModelFile, ModelVersion
 
 pytestmark = pytest.mark.slow
 
@@ -30,6 +32,18 @@ def test_our_engines_run_a_model(
         assert effective.threads.value == (1 if engine == "onnxruntime" else 0)
     else:
         assert {node for layer in result.profile.layers for node in layer.source_nodes}
+
+
+def test_a_program_that_takes_bfloat16_runs(run_worker: Callable, make_spec: Callable, tmp_path: Path) -> None:
+    """Today's weights often are of it, and with them the inputs."""
+    example = torch.zeros(2, 3, dtype=torch.bfloat16)
+    torch.export.save(torch.export.export(torch.nn.Linear(3, 2).bfloat16(), (example,)), tmp_path / "m.pt2")
+    inputs = [configuration.InputTensor(name="x", dtype="bfloat16", shape=[2, 3])]
+    spec = make_spec("torch", inputs=inputs)
+    spec.model.CopyFrom(ModelVersion(digest="0" * 64, format="torch_export", files=[ModelFile(name="m.pt2")]))
+    result = run_worker("run", str(tmp_path / "m.pt2"), spec=spec).result
+    assert result.outcome == run_pb2.OUTCOME_OK, result.failure
+    assert result.measurement.input_set_sha256
 
 
 def test_two_engines_get_the_same_inputs(run_worker: Callable, make_spec: Callable, tiny_model: Path) -> None:
