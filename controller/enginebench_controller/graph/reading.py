@@ -95,8 +95,10 @@ _CARRIES_A_WEIGHT = frozenset({
 
 
 @bounded
-def read_source_graph(path: Path, shapes: GivenShapes, batch: int | None) -> SourceGraph:
+def read_source_graph(path: Path, shapes: GivenShapes | None, batch: int | None) -> SourceGraph:
     """Read an ONNX file. `shapes` closes open input dimensions; None as `batch` is the model's own, or 1.
+
+    With None as `shapes` they stay open: enough to see the weights, which depend on no input.
 
     The file is not touched. Raises `ModelError` for a file that is no ONNX model, lacks its external data or cannot
     have this batch.
@@ -111,7 +113,9 @@ def read_source_graph(path: Path, shapes: GivenShapes, batch: int | None) -> Sou
         return _read(model, path, shapes, batch)
 
 
-def _read(model: onnx.ModelProto, path: Path, shapes: GivenShapes, batch: int | None) -> SourceGraph:
+def _read(model: onnx.ModelProto, path: Path, shapes: GivenShapes | None, batch: int | None) -> SourceGraph:
+    if shapes is None:
+        return _Reader(path, model, {}).graph(batch or 1)
     binding = _bind(model, path, shapes, batch)
     inputs = {item.name: item.shape for item in binding.inputs}
     items = {item.items for item in binding.inputs if item.items is not None}

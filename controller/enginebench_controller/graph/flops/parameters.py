@@ -65,7 +65,7 @@ def count_weights(path: Path, model_format: str) -> WeightCount | None:
     if model_format != ModelFormat.ONNX:
         return None
     try:
-        graph = read_source_graph(path, {}, None)
+        graph = read_source_graph(path, None, None)
         return None if reads_packed_weights(graph) else _counted(_distinct_parameters(graph))
     except (EnginebenchError, ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError):
         return None

@@ -79,14 +79,29 @@ def test_a_pruned_child_has_the_zeros_it_was_made_for(library: ModelLibrary, tmp
 
 
 def test_what_cannot_be_counted_is_unknown_and_still_kept(library: ModelLibrary, tmp_path: Path) -> None:
-    contradicts = make_model([helper.make_node("MatMul", ["x"], ["y"])], [("x", [1, 4])], [("y", [1, 4])])
-    open_rank = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
-    contradicts.graph.input.append(open_rank)
+    nodes = [helper.make_node("Sin", ["w"], ["v"]), helper.make_node("MatMul", ["x", "v"], ["y"])]
+    unknown = make_model(nodes, [("x", [1, 4])], [("y", [1, 4])], {"w": np.ones((4, 4), "f")})
 
-    version = library.add(save(contradicts, tmp_path / "m.onnx"))
+    version = library.add(save(unknown, tmp_path / "m.onnx"))
 
     assert library.weights(version) is None
     assert count_weights(tmp_path / "m.onnx", "openvino_ir") is None
+
+
+@pytest.mark.parametrize("dims", [[None, 4, None], ["batch", 4, "past"], None])
+def test_the_sizes_of_inputs_are_not_needed_to_count_weights(
+    library: ModelLibrary, tmp_path: Path, dims: list[int | str | None] | None
+) -> None:
+    """A decoder's past has no size by default, nor has a picture whose sides bear no names."""
+    weight = np.zeros((3, 4, 2), "f")
+    weight[0] = 1
+    nodes = [helper.make_node("Identity", ["w"], ["v"]), helper.make_node("Conv", ["x", "v"], ["y"])]
+    model = make_model(nodes, [("x", dims)], [("y", None)], {"w": weight})
+
+    counted = library.weights(library.add(save(model, tmp_path / "m.onnx")))
+
+    assert counted is not None
+    assert (counted.parameters, counted.nonzero, counted.sparsity) == (24, 8, pytest.approx(2 / 3))
 
 
 def test_weights_that_only_their_operator_can_unpack_are_unknown_within_a_branch_too(tmp_path: Path) -> None:
