@@ -7,7 +7,8 @@ The rules, in order:
 2. `--shape` gives one input whole. Its sizes must equal the model's fixed ones; they close the dimensions of the same
    name everywhere, and one without a name for itself alone. At the place of the batch it may repeat the batch or say 1
    and leave it to `--batch`; any other number contradicts `--batch` and is refused.
-3. What is still open takes a default if its name is a common one (sequence, height, width), stated as an assumption.
+3. What is still open takes a default if its name is a common one (sequence, height, width), stated as an assumption. A
+   name that adds up others ("past_length + sequence_length") is their sum.
 4. Else the model cannot be bound, and the error says which `--shape` to give.
 
 Where nobody can look inside (TorchScript), the shapes given are the inputs, in that order, and rule 2 holds with an
@@ -16,7 +17,7 @@ open batch. In a format that a plugin brings they may be left out: its engine fi
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from enginebench_controller.errors import ModelError
@@ -43,6 +44,7 @@ _SPATIAL = re.compile(r"(^|_)(height|width|h|w)(_|$|\d)", re.I)
 _DEFAULTS = ((SEQUENCE, 128), (_SPATIAL, 224))
 _CACHE = re.compile(r"past|total|cache", re.I)
 """Lengths of a decoder's memory follow from one another; no default fits them."""
+_SUM = re.compile(r"\w+(\s*\+\s*\w+)+", re.ASCII)
 
 _LENGTH = re.compile(r"(^|[^a-z])(len|lens|length|lengths)([^a-z]|$)", re.I)
 _COUNTS = frozenset({"int32", "int64", "uint32", "uint64"})
@@ -102,14 +104,14 @@ class _Binder:
         self._axes = batch_axes(self._inputs, given)
         self._own_batch = self._fixed_batch()
         self._sizes = {name: batch for item in self._inputs if isinstance(name := self._batch_dim(item), str)}
+        self._shown: dict[str, int] = {}
         self._assumptions: list[str] = []
 
     def binding(self) -> Binding:
         for item in self._inputs:
             if sizes := self._sizes_given(item):
                 self._take(item, sizes)
-        open_dims = [text for item in self._inputs for text in self._still_open(item)]
-        if open_dims:
+        if open_dims := list(self._told_open()):
             raise ModelError("; ".join(open_dims))
         fixed = self._fixed()
         tensors = tuple(
@@ -172,27 +174,54 @@ class _Binder:
             )
         )
 
-    def _still_open(self, item: InputDescription) -> list[str]:
-        """Close what a default closes; a sentence where dimensions remain open."""
+    def _told_open(self) -> Iterator[str]:
+        """A sentence for each dimension that remains open, of the first input that has it; a sum needs none."""
+        still_open = {item.name: self._still_open(item) for item in self._inputs}
+        asked = {name for names in still_open.values() for name in names if name is not None and not _terms(name)}
+        told: set[str | None] = set()
+        for item in self._inputs:
+            names = [name for name in still_open[item.name] if name not in told and not self._follows(name, asked)]
+            if names:
+                named = set(filter(None, names))
+                told |= named
+                sharing = sum(not named.isdisjoint(others) for others in still_open.values()) - bool(named)
+                yield self._ask(item, names, sharing)
+
+    def _ask(self, item: InputDescription, names: Sequence[str | None], sharing: int) -> str:
+        nameless = names.count(None)
+        listed = ", ".join([*map(repr, filter(None, names)), *([f"{nameless} without a name"] if nameless else [])])
+        shared = f", shared by {sharing} more input{'s' * (sharing > 1)}" if sharing else ""
+        example = joined(self._example(item))
+        return (
+            f"Input {item.name!r} has open dimensions ({listed}{shared}): give its sizes, --shape {item.name}={example}"
+        )
+
+    def _still_open(self, item: InputDescription) -> list[str | None]:
+        """Close what a default closes; the dimensions that remain open."""
         if self._sizes_given(item):
             return []
         own_axis = self._axes[item.name]
-        names = [name for axis, name in enumerate(item.dims or ()) if axis != own_axis and not self._closed(name)]
-        if not names:
-            return []
-        nameless = names.count(None)
-        listed = ", ".join([*map(repr, filter(None, names)), *([f"{nameless} without a name"] if nameless else [])])
-        example = joined(self._example(item))
-        return [f"Input {item.name!r} has open dimensions ({listed}): give its sizes, --shape {item.name}={example}"]
+        open_dims = [name for axis, name in enumerate(item.dims or ()) if axis != own_axis and not self._closed(name)]
+        return [name for name in open_dims if not isinstance(name, int)]
 
     def _closed(self, size: int | str | None) -> bool:
         if not isinstance(size, str):
             return size is not None
-        default = _default(size)
-        if size not in self._sizes and default is not None:
+        if size in self._sizes:
+            return True
+        if terms := _terms(size):
+            closed = [self._closed(term) for term in terms]
+            if all(closed):
+                self._sizes[size] = sum(self._sizes[term] if isinstance(term, str) else term for term in terms)
+        elif (default := _default(size)) is not None:
             self._sizes[size] = default
             self._assumptions.append(f"dimension {size!r} is open and was set to {default}; --shape changes it")
         return size in self._sizes
+
+    def _follows(self, name: str | None, asked: Container[str]) -> bool:
+        """Whether a sum follows from what is known or asked for elsewhere."""
+        terms = _terms(name or "")
+        return bool(terms) and all(self._closed(term) or term in asked for term in terms)
 
     def _example(self, item: InputDescription) -> Iterator[int]:
         """Sizes that may well fit: what is known, and for the rest what models usually have there."""
@@ -202,10 +231,20 @@ class _Binder:
                 yield size
             elif axis == self._axes[item.name]:
                 yield self._batch
-            elif isinstance(size, str) and size in self._sizes:
-                yield self._sizes[size]
             else:
-                yield _usual_size(item, axis, self._batch)
+                yield self._usual(item, axis, size)
+
+    def _usual(self, item: InputDescription, axis: int, size: int | str | None) -> int:
+        """What may well fit, the same wherever a name is shown."""
+        if isinstance(size, int):
+            return size
+        if size is None:
+            return _usual_size(item, axis, size, self._batch)
+        if size in self._sizes:
+            return self._sizes[size]
+        if terms := _terms(size):
+            return sum(self._usual(item, axis, term) for term in terms)
+        return self._shown.setdefault(size, _usual_size(item, axis, size, self._batch))
 
     def _shape(self, item: InputDescription) -> tuple[int, ...]:
         given = self._sizes_given(item)
@@ -327,18 +366,24 @@ def _with_rank(item: InputDescription, given: Mapping[str, GivenShape]) -> Input
     return item
 
 
+def _terms(name: str) -> tuple[int | str, ...]:
+    """The names and numbers that a name adds up; none for one that is no sum."""
+    if not _SUM.fullmatch(name):
+        return ()
+    return tuple(int(term) if term.isdigit() else term for term in re.split(r"\s*\+\s*", name))
+
+
 def _default(name: str) -> int | None:
     if _CACHE.search(name):
         return None
     return next((size for pattern, size in _DEFAULTS if name.isidentifier() and pattern.search(name)), None)
 
 
-def _usual_size(item: InputDescription, axis: int, batch: int) -> int:
+def _usual_size(item: InputDescription, axis: int, name: str | None, batch: int) -> int:
     """What models usually have at an open place: images' sides, a state's batch, a second of sound, a length."""
     dims = item.dims or ()
-    name = dims[axis]
-    if isinstance(name, str) and re.search(r"total", name, re.I):
-        return 256  # a memory of 128 and a sequence of 128
+    if name is not None and _CACHE.search(name):
+        return 256 if re.search(r"total", name, re.I) else 128  # a memory of 128 and a sequence of 128
     if len(dims) == 4 and axis > 1 and dims[1] in {1, 3, 4}:
         return 224
     if len(dims) == 4 and axis in {1, 2} and dims[3] in {1, 3, 4}:

@@ -63,6 +63,52 @@ def test_other_open_dimensions_name_the_shape_to_give(name: str | None) -> None:
         bind(model(("x", ("batch", 3, name))), 2)
 
 
+def decoder(layers: int, mask: str = "past_sequence_length + sequence_length", heads: int = 3) -> ModelDescription:
+    """As optimum exports one."""
+    past = ("batch_size", heads, "past_sequence_length", 64)
+    return model(
+        ("input_ids", ("batch_size", "sequence_length")),
+        ("attention_mask", ("batch_size", mask)),
+        *((f"past_key_values.{layer}.{kind}", past) for layer in range(layers) for kind in ("key", "value")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("mask", "past", "expected"),
+    [("past_sequence_length + sequence_length", 16, 144), ("past_sequence_length+1", 16, 17), ("1 + sequence", 0, 129)],
+)
+def test_a_dimension_named_as_a_sum_is_the_sum(mask: str, past: int, expected: int) -> None:
+    bound = bind(decoder(1, mask), 2, parse_shapes({"past_key_values.0.key": f"1x3x{past}x64"}))
+    assert [item.shape for item in bound.inputs] == [(2, 128), (2, expected), (2, 3, past, 64), (2, 3, past, 64)]
+    assert all("+" not in sentence for sentence in bound.assumptions)
+
+
+def test_a_size_that_many_inputs_share_is_asked_for_once() -> None:
+    with pytest.raises(ModelError) as raised:
+        bind(decoder(30), 1)
+    assert str(raised.value) == (
+        "Input 'past_key_values.0.key' has open dimensions ('past_sequence_length', shared by 59 more inputs): "
+        "give its sizes, --shape past_key_values.0.key=1x3x128x64"
+    )
+
+
+def test_a_sum_of_what_no_input_has_is_asked_for_itself() -> None:
+    with pytest.raises(ModelError, match=r"Input 'x' has open dimensions \('past \+ 4'\): .*--shape x=1x3x132$"):
+        bind(model(("x", ("batch", 3, "past + 4"))), 1)
+
+
+def test_an_example_has_the_same_size_for_the_same_name() -> None:
+    """Of a picture the side, of a vector the length: what is shown for both can be given."""
+    description = model(("picture", ("n", 3, "s", "s")), ("other", ("n", "s", "t")))
+    with pytest.raises(ModelError) as raised:
+        bind(description, 1)
+    shown = dict(text.split("=") for text in re.findall(r"--shape (\w+=[\dx]+)", str(raised.value)))
+    assert [item.shape for item in bind(description, 1, parse_shapes(shown)).inputs] == [
+        (1, 3, 224, 224),
+        (1, 224, 128),
+    ]
+
+
 def test_names_that_break_lines_do_not_break_the_sentence() -> None:
     with pytest.raises(ModelError, match="open dimensions") as raised:
         bind(model(("x\n\x1b[31m", ("batch", "a\nb"))), 2)
