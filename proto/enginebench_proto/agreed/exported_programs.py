@@ -1,10 +1,10 @@
-"""How an exported PyTorch program (.pt2) is called: whoever runs one has its tensors in a row, by the names given.
+"""How an exported PyTorch program (.pt2) is called, and how the outputs of it or of TorchScript are named.
 
 A program is the module that PyTorch makes of the file. It takes its arguments in the very form it was exported with: by
-keyword, within dicts and tuples, and beside what is no tensor.
+keyword, within dicts and tuples, and beside what is no tensor. So it returns its outputs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -37,6 +37,26 @@ class ProgramInputs:
         given = iter(tensors)
         args, kwargs = self._form.unflatten([next(given) if is_tensor(kept) else kept for kept in self._kept])
         return args, kwargs
+
+
+def returned_by(program: Any) -> Any:
+    """What a program returns, with the tensors that stood in for its own when it was exported."""
+    returned = program.graph.output_node().args[0]
+    return program._out_spec.unflatten([getattr(each, "meta", {}).get("val") for each in returned])
+
+
+def places(returned: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The tensors within what is returned, by where they lie in it: output_0, output_1_0, and the keys of dicts as they
+    are. What else there is, such as None and numbers, is left out.
+    """
+    if isinstance(returned, Mapping):
+        for key, inner in returned.items():
+            yield from places(inner, f"{name}_{key}" if name else str(key))
+    elif isinstance(returned, tuple | list):
+        for index, inner in enumerate(returned):
+            yield from places(inner, f"{name or 'output'}_{index}")
+    elif is_tensor(returned):
+        yield name or "output_0", returned
 
 
 def is_tensor(value: Any) -> bool:

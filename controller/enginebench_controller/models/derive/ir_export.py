@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from enginebench_proto.agreed.exported_programs import ProgramInputs
+from enginebench_proto.agreed.exported_programs import ProgramInputs, places, returned_by
 from enginebench_proto.agreed.words import ModelFormat
 
 Input = tuple[str, str, list[int]]
@@ -47,10 +47,15 @@ def _from_torch(openvino: Any, kind: ModelFormat, path: str, inputs: Sequence[In
         program = torch.jit.load(path, map_location="cpu").eval()
         typed = [(openvino.PartialShape(dims), openvino.Type(dtype)) for _, dtype, dims in inputs]
         model = openvino.convert_model(program, input=typed)
+        returned = _tuples(torch, program.forward.schema.returns[0].type)
+        if len(list(places(returned))) != len(model.outputs):  # lists do not tell how long they are
+            returned = [torch.empty(0)] * len(model.outputs)
     else:
         exported = torch.export.load(path)
-        inputs = ProgramInputs(exported.module()).in_order({one[0]: one for one in inputs})
+        module = exported.module()
+        inputs = ProgramInputs(module).in_order({one[0]: one for one in inputs})
         model = openvino.convert_model(exported)
+        returned = returned_by(module)
     if len(model.inputs) != len(inputs):
         raise ValueError(f"the program has {len(model.inputs)} inputs, and the shapes given name {len(inputs)}")
     for port, (name, _, dims) in zip(model.inputs, inputs, strict=True):
@@ -58,9 +63,17 @@ def _from_torch(openvino: Any, kind: ModelFormat, path: str, inputs: Sequence[In
         port.get_tensor().set_names({name})
         if not port.get_partial_shape().compatible(shape):
             raise ValueError(f"input {name!r} takes {port.get_partial_shape()}, and {shape} was given")
-    for index, port in enumerate(model.outputs):
-        port.get_tensor().set_names({f"output_{index}"})
+    outputs = [name for name, _ in places(returned)]
+    if len(outputs) != len(model.outputs):
+        raise ValueError(f"the program returns {len(outputs)} tensors, and OpenVINO makes {len(model.outputs)} of them")
+    for port, name in zip(model.outputs, outputs, strict=True):
+        port.get_tensor().set_names({name})
     return model
+
+
+def _tuples(torch: Any, kind: Any) -> Any:
+    """What stands in for a value of a TorchScript type: tensors, and tuples of them."""
+    return tuple(_tuples(torch, each) for each in kind.elements()) if kind.kind() == "TupleType" else torch.empty(0)
 
 
 if __name__ == "__main__":

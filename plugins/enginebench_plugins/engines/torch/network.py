@@ -1,12 +1,12 @@
 """From a model file to a PyTorch module with named inputs and outputs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.toolkit.onnx_model import output_names, read_onnx, run_inputs
-from enginebench_proto.agreed.exported_programs import ProgramInputs
+from enginebench_proto.agreed.exported_programs import ProgramInputs, places
 
 if TYPE_CHECKING:
     from enginebench_plugins.engines.torch.graph import Origin
@@ -94,23 +94,11 @@ def _from_onnx(model: Any, inputs: tuple[spec.TensorSpec, ...]) -> TorchNetwork:
 
 
 def _by_place(returned: Any) -> dict[str, Any]:
-    """The tensors a program returns, by where they lie in it: output_0, output_1_0, and the keys of dicts as they are.
+    """The tensors a program returns, by where they lie in it.
 
-    What else it returns, such as None and numbers, is left out. Raises `UnsupportedSettingsError` where there is no
-    tensor at all.
+    Raises `UnsupportedSettingsError` where there is no tensor at all.
     """
-    tensors = dict(_places("", returned))
+    tensors = dict(places(returned))
     if not tensors:
         raise spec.UnsupportedSettingsError("the program returns no tensor: let it return what it computes")
     return tensors
-
-
-def _places(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _places(f"{name}_{key}" if name else str(key), inner)
-    elif isinstance(value, tuple | list):
-        for index, inner in enumerate(value):
-            yield from _places(f"{name or 'output'}_{index}", inner)
-    elif hasattr(value, "detach"):
-        yield name or "output_0", value

@@ -16,6 +16,10 @@ from enginebench_controller.models.formats.description import describe
 from enginebench_controller.models.inputs.shapes import parse_shapes
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import ModelVersion
+from enginebench_plugins import spec
+from enginebench_plugins.engines.openvino.plugin import OpenVino
+from enginebench_plugins.engines.torch.plugin import Torch
+from enginebench_plugins.testing import compiled
 
 X = np.random.default_rng(0).standard_normal((2, 3, 4, 4)).astype("f")
 SHAPES = parse_shapes({"picture": "1x3x4x4"})
@@ -102,6 +106,38 @@ def test_inputs_given_by_the_names_of_the_program_find_their_places(library: Mod
     network = openvino.Core().compile_model(str(library.main_path(child)), "CPU")
     found = network({"x": np.full((1, 3), 3, "f"), "y": np.ones((1, 3), "f")})[0]
     np.testing.assert_array_equal(found, np.full((1, 3), 2, "f"))
+
+
+class Keyed(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> dict[str, object]:
+        return {"scores": x + 1, "past": ({"key": x * 2}, None, [x * 3])}
+
+
+class Nested(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, tuple[torch.Tensor]]]:
+        return x + 1, (x * 2, (x * 3,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["keyed.pt2", "nested.pt2", "nested.pt"])
+def test_outputs_are_named_as_the_programs_own_engine_names_them(
+    library: ModelLibrary, tmp_path: Path, kind: str
+) -> None:
+    network, example, path = Keyed() if kind == "keyed.pt2" else Nested(), (torch.zeros(1, 3),), tmp_path / kind
+    if path.suffix == ".pt2":
+        torch.export.save(torch.export.export(network, example), path)
+    else:
+        torch.jit.save(torch.jit.trace(network, example), path)
+    version = library.add(path)
+    child = convert_to_ir(library, version, parse_shapes({"x": "1x3"}), trusted=True)
+    ones, found = np.ones((1, 3), "f"), {}
+    for one, engine in ((version, Torch()), (child, OpenVino())):
+        source = spec.ModelSource(
+            library.main_path(one), spec.ModelFormat(one.format), (spec.TensorSpec("x", "float32", (1, 3)),)
+        )
+        outputs = compiled(engine, source).create_request().infer({"x": ones})
+        found[one.format] = {name: array.tolist() for name, array in outputs.items()}
+    assert found[version.format] == found[child.format]
 
 
 @pytest.mark.slow
