@@ -138,7 +138,7 @@ def find_noise(order: NoiseOrder) -> tuple[OutputNoise, ...]:
     moved = _session(_with_outside_data(model, path), Levels.ORT_DISABLE_ALL)
     largest: dict[str, float | None] = {}
     for draw in range(DRAWS):
-        given = {**seeded_inputs(order.inputs, order.seed + draw), **_said(order, draw), **_given(order, draw)}
+        given = {**seeded_inputs(order.inputs, order.seed + draw, order.values), **_given(order, draw)}
         expected = _run(plain, given)
         for found in (_run(optimized, given), _run(moved, given)):
             for name, values in expected.items():
@@ -150,20 +150,6 @@ def _given(order: NoiseOrder, draw: int) -> Arrays:
     """The inputs that lie in files."""
     item = order.files[draw % len(order.files)] if order.files else {}
     return {name: np.load(file, allow_pickle=False) for name, file in item.items()}
-
-
-def _said(order: NoiseOrder, draw: int) -> Arrays:
-    """The inputs whose values were said: numbers from the lowest to the highest."""
-    generator = np.random.default_rng(order.seed + draw)
-    tensors = {one.name: one for one in order.inputs}
-    return {one.input: _between(tensors[one.input], one, generator) for one in order.values if one.input in tensors}
-
-
-def _between(tensor: InputTensor, said: InputValues, generator: np.random.Generator) -> NDArray[Any]:
-    dtype = np.dtype(tensor.dtype)
-    if dtype.kind == "f":
-        return generator.uniform(said.lowest, said.highest, tensor.shape).astype(dtype)
-    return generator.integers(int(said.lowest), int(said.highest), tensor.shape, endpoint=True).astype(dtype)
 
 
 def moved_model(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:

@@ -75,12 +75,12 @@ class Binder:
         version = self._version(name)
         own = self._library.describe(version)
         shapes = meant_for(own, self._others(version), self._shapes)
+        said = meant_for(own, self._others(version), self._plan.input_values)
         bound = bind(own, batch, shapes)
         fit, inputs = version, bound.inputs
         if bound.fixed_batch is not None:
-            fit = rebatch(self._library, version, batch, shapes)
+            fit = rebatch(self._library, version, batch, shapes, said)
             inputs = tuple(one.with_items(batch) for one in inputs)
-        said = meant_for(own, self._others(version), self._plan.input_values)
         chosen = input_set(self._plan, bound, inputs, said)
         told = (*filter(None, [self._told.get(name)]), *bound.assumptions, *length_assumptions(chosen, said))
         return self._with_inputs(BoundModel(fit, inputs, told, bound.output_batch_axes), chosen)
@@ -122,7 +122,7 @@ class Binder:
         """Raises `UnknownModelError` where there is none: half of a comparison is not to be run."""
         source = self._library.resolve(name.removeprefix(INT8_PREFIX))
         try:
-            found, was_there = int8_version(self._library, source, self._shapes)
+            found, was_there = int8_version(self._library, source, self._shapes, self._plan.input_values)
         except ModelError as error:
             raise UnknownModelError(f"there is no INT8 version: {error}") from None
         which = "was there already" if was_there else "was made now"

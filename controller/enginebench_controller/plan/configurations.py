@@ -184,8 +184,8 @@ def input_set(plan: Plan, bound: Binding, inputs: Sequence[InputTensor], said: M
 
     Lengths of which nobody says anything are those of the whole inputs, unless files bring them.
     """
-    lengths = {} if plan.input_folder else {name: str(size) for name, size in bound.lengths.items()}
-    return with_values(InputSet(plan.seed, plan.inputs), given_values(inputs, {**lengths, **said}))
+    values = given_values(inputs, said) if plan.input_folder else bound.values(said)
+    return with_values(InputSet(plan.seed, plan.inputs), values)
 
 
 def length_assumptions(inputs: InputSet, said: Mapping[str, str]) -> tuple[str, ...]:

@@ -63,6 +63,13 @@ def test_shapes_are_for_the_models_that_have_such_inputs(home, net):
     assert binder.versions[0].parent_digest == net.digest
 
 
+def test_an_int8_version_is_calibrated_on_inputs_filled_as_the_plan_says(home, net):
+    plan = make_plan({"models": ["int8:net"], "input_values": {"x": "0..1", "of_another": "3"}}, "this test")
+    binder = Binder(home.library, home.inputs, plan)
+    binder.resolve(plan.models)
+    assert str(binder.versions[0].derivation).endswith("8 inputs of seed 0 with x=0.0..1.0")
+
+
 def test_a_model_that_cannot_be_quantized_ends_all_before_half_of_it_runs(home, tmp_path):
     home.library.add(save(tiny_embedding(), tmp_path / "net.onnx"))
     with pytest.raises(UnknownModelError, match="there is no INT8 version: net cannot be quantized: it has no layer"):

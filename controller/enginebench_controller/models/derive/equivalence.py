@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from enginebench_controller.models.formats.skeleton import load_skeleton
 from enginebench_controller.models.inputs.values import seeded_inputs
-from enginebench_controller.records import InputTensor
+from enginebench_controller.records import InputTensor, InputValues
 from enginebench_controller.records.cause import cause
 
 Arrays = dict[str, NDArray[Any]]
@@ -37,21 +37,25 @@ def open_session(path: Path) -> Any:
 
 
 def compare_item_by_item(
-    source: Path, derived: Path, source_inputs: Sequence[InputTensor], derived_inputs: Sequence[InputTensor]
+    source: Path,
+    derived: Path,
+    source_inputs: Sequence[InputTensor],
+    derived_inputs: Sequence[InputTensor],
+    values: Sequence[InputValues] = (),
 ) -> None:
-    """Run both models on the same seeded items and compare every output, item by item.
+    """Run both models on the same seeded items, filled with `values` where they tell, and compare every output.
 
     Inputs tell which of their dimensions is the batch. The source runs as often as its batch needs; places
     left over hold other random items, and it runs once more with its items in reverse, so that a model which mixes the
     items of a batch is found out, be it a sequence that is read from its beginning. Raises `DifferenceError`.
     """
     source_batch, batch = _batch(source_inputs), _batch(derived_inputs)
-    items = seeded_inputs(derived_inputs, seed=1)
+    items = seeded_inputs(derived_inputs, 1, values)
     try:
         expected_session, session = open_session(source), open_session(derived)
         found = dict(zip(_output_names(session), session.run(None, items), strict=True))
         axes = _axes(source_inputs)
-        chunks = _chunks(items, seeded_inputs(source_inputs, seed=2), axes, source_batch, batch)
+        chunks = _chunks(items, seeded_inputs(source_inputs, 2, values), axes, source_batch, batch)
         reverse = {
             name: array if axes[name] is None else np.flip(array, axes[name]) for name, array in chunks[0].items()
         }

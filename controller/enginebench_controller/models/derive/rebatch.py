@@ -1,7 +1,7 @@
 """The one room where a model's fixed batch is rewritten, and where that is proven to change nothing but the batch."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from enginebench_controller.models.derive.equivalence import DifferenceError, co
 from enginebench_controller.models.inputs.binding import Binding, GivenShapes, bind
 from enginebench_controller.models.inputs.shapes import NO_BATCH
 from enginebench_controller.models.library import ModelLibrary, add_child, load_whole
-from enginebench_controller.records import Derivation, DerivationKind, ModelVersion
+from enginebench_controller.records import Derivation, DerivationKind, InputValues, ModelVersion
 from enginebench_controller.records.cause import cause
 
 _SHAPE_INPUT = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Resize": 3}
@@ -30,12 +30,17 @@ Axes = Mapping[str, int | None]
 
 @deriving
 def rebatch(
-    library: ModelLibrary, version: ModelVersion, batch: int, shapes: GivenShapes | None = None
+    library: ModelLibrary,
+    version: ModelVersion,
+    batch: int,
+    shapes: GivenShapes | None = None,
+    said: Mapping[str, str] | None = None,
 ) -> ModelVersion:
     """A copy of `version` whose fixed batch is `batch`, derived once and then found again.
 
     The copy is kept only if ONNX Runtime computes the same outputs with it as with the source item by item. Raises
-    `ModelError` with the reason where that cannot be shown; `shapes` closes further open dimensions for that check.
+    `ModelError` with the reason where that cannot be shown; `shapes` closes further open dimensions for that check, in
+    which inputs are filled as `said`, in the words of `--input`.
     """
     bound = bind(library.describe(version), batch, shapes)
     if bound.fixed_batch is None:
@@ -44,7 +49,7 @@ def rebatch(
         return known
     model = load_whole(library, version, f"rewritten for batch {batch}")
     try:
-        return _rewrite(library, version, model, (bound.fixed_batch, batch), bound)
+        return _rewrite(library, version, model, (bound.fixed_batch, batch), bound, bound.values(said or {}))
     except DifferenceError as error:
         raise ModelError(
             f"{version.name} has a fixed batch of {bound.fixed_batch} and cannot be rewritten for batch {batch}: "
@@ -65,6 +70,7 @@ def _rewrite(
     model: onnx.ModelProto,
     batches: tuple[int, int],
     bound: Binding,
+    values: Sequence[InputValues],
 ) -> ModelVersion:
     """Try the ways a batch can be frozen into shapes, the plain one first. Raises the first way's error.
 
@@ -76,7 +82,7 @@ def _rewrite(
     for place, new_first in itertools.product(places, (_equal_to_batch, _multiple_of_batch)):
         try:
             derived = _with_batch(model, batches, axes, place, new_first)
-            _prove(library, version, derived, batches, bound)
+            _prove(library, version, derived, batches, bound, values)
         except DifferenceError as error:
             first_error = first_error or error
         else:
@@ -99,13 +105,14 @@ def _prove(
     derived: onnx.ModelProto,
     batches: tuple[int, int],
     bound: Binding,
+    values: Sequence[InputValues],
 ) -> None:
     source_path = library.main_path(version)
     inputs = [item.with_items(batches[1]) for item in bound.inputs]
     with library.scratch() as folder:
         path = folder / "model.onnx"
         path.write_bytes(derived.SerializeToString())
-        compare_item_by_item(source_path, path, bound.inputs, inputs)
+        compare_item_by_item(source_path, path, bound.inputs, inputs, values)
 
 
 def _remedy(bound: Binding, fixed_batch: int) -> str:

@@ -34,7 +34,8 @@ from enginebench_controller.models.inputs.shapes import (
     split_shapes,
     told_axis,
 )
-from enginebench_controller.records import InputTensor
+from enginebench_controller.models.inputs.values import given_values
+from enginebench_controller.records import InputTensor, InputValues
 
 __all__ = ["Binding", "GivenShape", "bind", "given_shapes", "parse_shape", "parse_shapes", "split_shapes"]
 
@@ -70,6 +71,10 @@ class Binding:
     assumptions: tuple[str, ...] = ()
     output_batch_axes: Mapping[str, int] = field(default_factory=dict)
     lengths: Mapping[str, int] = field(default_factory=dict)
+
+    def values(self, said: Mapping[str, str]) -> tuple[InputValues, ...]:
+        """What inputs are filled with: as said, and `lengths` of which nobody says anything. Raises `InputError`."""
+        return given_values(self.inputs, {**{name: str(size) for name, size in self.lengths.items()}, **said})
 
 
 def bind(description: ModelDescription, batch: int, shapes: GivenShapes | None = None) -> Binding:

@@ -12,10 +12,24 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.records import InputTensor, InputValues
 
 
-def seeded_inputs(inputs: Sequence[InputTensor], seed: int) -> dict[str, NDArray[Any]]:
-    """An array for each input: floats are standard normal, integers lie below their bound, or in {0, 1}."""
+def seeded_inputs(
+    inputs: Sequence[InputTensor], seed: int, values: Sequence[InputValues] = ()
+) -> dict[str, NDArray[Any]]:
+    """An array for each input: floats are standard normal, integers lie below their bound, or in {0, 1}.
+
+    Those that `values` tell of are filled with these instead, which changes nothing of the others.
+    """
     generator = np.random.default_rng(seed)
-    return {item.name: _array(item, generator) for item in inputs}
+    drawn = {item.name: _array(item, generator) for item in inputs}
+    said, generator = {one.input: one for one in values}, np.random.default_rng(seed)
+    return drawn | {item.name: _between(item, said[item.name], generator) for item in inputs if item.name in said}
+
+
+def _between(item: InputTensor, said: InputValues, generator: np.random.Generator) -> NDArray[Any]:
+    dtype = np.dtype(item.dtype)
+    if dtype.kind == "f":
+        return generator.uniform(said.lowest, said.highest, item.shape).astype(dtype)
+    return generator.integers(int(said.lowest), int(said.highest), item.shape, endpoint=True).astype(dtype)
 
 
 def _array(item: InputTensor, generator: np.random.Generator) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.models.derive.prune import prunable_weights, prune, prune_by_weight
 from enginebench_controller.models.derive.quantize import CalibrationFolder, quantize
 from enginebench_controller.models.library import ModelLibrary
+from enginebench_controller.records import ModelVersion
 
 
 def weights_of(path: Path) -> dict[str, np.ndarray]:
@@ -82,6 +83,35 @@ def test_what_does_not_run_is_refused_in_the_quantizers_words(library: ModelLibr
     model = make_model([helper.make_node("Nonsense", ["x"], ["y"])], [("x", [1, 3])], [("y", [1, 3])])
     with pytest.raises(ModelError, match=r"cannot be quantized: .*Nonsense"):
         quantize(library, library.add(save(model, tmp_path / "m.onnx")))
+
+
+def speech(library: ModelLibrary, folder: Path) -> ModelVersion:
+    """What is shorter than five frames is silence."""
+    nodes = [
+        helper.make_node("Greater", ["length", "four"], ["long"]),
+        helper.make_node("Cast", ["long"], ["loudness"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["loudness", "axes"], ["spread"]),
+        helper.make_node("Mul", ["signal", "spread"], ["heard"]),
+        helper.make_node("MatMul", ["heard", "w"], ["y"]),
+    ]
+    weights = {"four": np.array(4), "axes": np.array([1, 2]), "w": np.random.default_rng(0).standard_normal((8, 4))}
+    inputs = [("signal", ["batch", "frames", 8]), ("length", ["batch"], TensorProto.INT64)]
+    model = make_model(nodes, inputs, [("y", None)], weights | {"w": weights["w"].astype("f")})
+    return library.add(save(model, folder / "speech.onnx"))
+
+
+@pytest.mark.parametrize(("said", "told"), [({}, "length=32"), ({"length": "7"}, "length=7")])
+def test_an_int8_child_is_calibrated_on_lengths_as_a_run_has_them(
+    library: ModelLibrary, tmp_path: Path, said: dict[str, str], told: str
+) -> None:
+    parent = speech(library, tmp_path)
+    child = quantize(library, parent, shapes={"signal": (1, 32, 8)}, said=said)
+    assert str(child.derivation).endswith(f"min-max over 8 inputs of seed 0 with {told}")
+    given = {"signal": np.random.default_rng(5).standard_normal((1, 32, 8)).astype("f"), "length": np.array([32])}
+    found, expected = (
+        onnxruntime.InferenceSession(library.main_path(one)).run(None, given)[0] for one in (child, parent)
+    )
+    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
 def test_infinities_of_the_model_itself_are_no_reason_against_its_int8_child(

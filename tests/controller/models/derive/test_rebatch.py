@@ -157,6 +157,21 @@ def test_a_quantized_model_can_be_rewritten(library: ModelLibrary, tmp_path: Pat
     assert describe(library.main_path(derived)).outputs[0].dims == (3, 5)
 
 
+def test_the_proof_has_inputs_filled_as_was_said(library: ModelLibrary, tmp_path: Path) -> None:
+    """A length of 0 or 1, as it would be drawn, tears the items apart."""
+    nodes = [
+        helper.make_node("Concat", ["rest", "width"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    inputs = [("x", [1, 8]), ("width", [1], TensorProto.INT64)]
+    source = add(library, tmp_path, make_model(nodes, inputs, [("y", None)], {"rest": np.array([-1])}))
+    shapes = parse_shapes({}, {"width": "none"})
+    with pytest.raises(ModelError, match="cannot be rewritten for batch 2"):
+        rebatch(library, source, 2, shapes)
+    child = rebatch(library, source, 2, shapes, {"width": "8"})
+    assert [one.dims for one in describe(library.main_path(child)).inputs] == [(2, 8), (1,)]
+
+
 def test_a_dynamic_batch_needs_no_rewriting(library: ModelLibrary, tmp_path: Path) -> None:
     source = add(library, tmp_path, tiny_classifier())
     assert rebatch(library, source, 4) == source
