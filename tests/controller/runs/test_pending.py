@@ -34,6 +34,7 @@ from enginebench_controller.records import (
     ModelVersion,
     PassOrder,
     StopRule,
+    Target,
 )
 from enginebench_controller.runs import resuming
 from enginebench_controller.runs.execution import groups_of
@@ -229,8 +230,23 @@ def test_a_plan_of_another_version_is_told_and_kept(tmp_path: Path) -> None:
     assert path.exists()
 
 
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home whose target answers, and lets nobody ask for runs."""
+
+    @asynccontextmanager
+    async def refuse(*_: Any, **__: Any) -> AsyncIterator[None]:
+        raise AgentError("you may look, and not ask for runs")
+        yield
+
+    monkeypatch.setattr(resuming, "open_client", refuse)
+    home = Home(tmp_path)
+    home.store.add_target(Target("edge", "edge:50051", 1))
+    return home
+
+
 async def test_a_plan_of_another_version_is_told_beside_the_others_by_who_looks_and_by_who_resumes(
-    tmp_path: Path,
+    tmp_path: Path, refused: Home
 ) -> None:
     for pending in (PENDING, replace(PENDING, cases=(replace(JOB, outcome_id="m3"),))):
         with written(tmp_path, pending):
@@ -238,24 +254,16 @@ async def test_a_plan_of_another_version_is_told_beside_the_others_by_who_looks_
     strange = tmp_path / "pending" / "m1.json"
     strange.write_bytes(strange.read_bytes().replace(b'"form":1', b'"form":9'))
 
-    home, order = Home(tmp_path), ResumeOrder()
-    for found in (await look(home, order), await resume(home, order, lambda *_: Unreported())):
+    order = ResumeOrder()
+    for found in (await look(refused, order), await resume(refused, order, lambda *_: Unreported())):
         reasons = {one.id: one.reasons[0] for one in found}
         assert set(reasons) == {"m1", "b1"} and "no plan that this version" in reasons["m1"]
 
 
-async def test_a_target_that_refuses_to_tell_is_a_reason_and_not_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @asynccontextmanager
-    async def refused(*_: Any, **__: Any) -> AsyncIterator[None]:
-        raise AgentError("you may look, and not ask for runs")
-        yield
-
-    monkeypatch.setattr(resuming, "open_client", refused)
+async def test_a_target_that_refuses_to_tell_is_a_reason_and_not_the_end(tmp_path: Path, refused: Home) -> None:
     with written(tmp_path, PENDING):
         pass
-    (found,) = await look(Home(tmp_path), ResumeOrder())
+    (found,) = await look(refused, ResumeOrder())
     assert found.reasons == ("you may look, and not ask for runs",)
 
 
