@@ -155,6 +155,14 @@ def run_action(repository: Repository, base_commit: str, **inputs: str) -> int:
     return 0
 
 
+def run_template(repository: Repository, base_commit: str, **given: str) -> subprocess.CompletedProcess[str]:
+    """The scripts of the template's job, in a merge request that began at a commit, with these variables of it."""
+    job = yaml.safe_load(TEMPLATE.read_text())[".enginebench-gate"]
+    variables = {name: str(value) for name, value in job["variables"].items()}
+    variables |= {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base_commit, **given}
+    return repository.shell("\n".join([*job["before_script"], *job["script"]]), variables)
+
+
 def _outputs(repository: Repository, step_id: str) -> dict[str, str]:
     lines = (repository.folder / "output").read_text().splitlines()
     said = dict(line.split("=", 1) for line in lines)
@@ -253,11 +261,27 @@ def test_a_model_that_is_new_in_a_pull_request_passes_with_nothing_to_compare(re
     assert _outputs(repository, "gate")["steps.gate.outputs.outcome"] == ""
     assert repository.comments == []
 
-    job = yaml.safe_load(TEMPLATE.read_text())[".enginebench-gate"]
-    variables = {name: str(value) for name, value in job["variables"].items()}
-    variables |= {"GATE_MODEL": "models/net.onnx", "CI_MERGE_REQUEST_DIFF_BASE_SHA": before}
-    done = repository.shell("\n".join(job["script"]), variables)
+    done = run_template(repository, before, GATE_MODEL="models/net.onnx")
     assert done.returncode == 0 and "nothing to compare it with" in done.stdout
+
+
+def test_a_model_that_git_holds_is_compared_by_its_absolute_path_too(repository: Repository) -> None:
+    before = repository.commit(4)
+    path = str(repository.work / "models" / "net.onnx")
+    assert run_action(repository, before, model=path, budget="2.5s", comment="false") == 0
+    assert _outputs(repository, "gate")["steps.gate.outputs.outcome"] == "cannot_tell"
+    assert run_template(repository, before, GATE_MODEL=path, GATE_BUDGET="2.5s").returncode == 5
+
+
+@pytest.mark.parametrize("folder", ["work/build", "elsewhere"])
+def test_a_model_that_git_does_not_hold_is_not_taken_for_a_new_one(repository: Repository, folder: str) -> None:
+    before = repository.commit(4)
+    path = repository.folder / folder / "net.onnx"
+    convolutions(path, 4)
+    name = os.path.relpath(path, repository.work) if folder.startswith("work") else str(path)
+    assert run_action(repository, before, model=name) == 2
+    done = run_template(repository, before, GATE_MODEL=name)
+    assert done.returncode == 2 and "there is no model file" in done.stderr
 
 
 @pytest.mark.parametrize(("layers", "budget", "code"), [(60, "45s", 4), (4, "2.5s", 5)])
@@ -266,10 +290,8 @@ def test_the_template_for_gitlab_ends_with_the_same_codes(
 ) -> None:
     before = repository.commit(4)
     repository.commit(layers)
+    done = run_template(repository, before, GATE_MODEL="models/net.onnx", GATE_BUDGET=budget)
     job = yaml.safe_load(TEMPLATE.read_text())[".enginebench-gate"]
-    variables = {name: str(value) for name, value in job["variables"].items()}
-    variables |= {"GATE_MODEL": "models/net.onnx", "GATE_BUDGET": budget, "CI_MERGE_REQUEST_DIFF_BASE_SHA": before}
-    done = repository.shell("\n".join([*job["before_script"], *job["script"]]), variables)
     assert done.returncode == code, done.stderr
     assert (repository.work / job["artifacts"]["paths"][0]).read_text().startswith("## enginebench gate: ")
     assert "<testsuites" in (repository.work / job["artifacts"]["reports"]["junit"]).read_text()
