@@ -166,7 +166,7 @@ def _benchmarks(home: Home, subjects: Subjects, share: float | None) -> Comparis
         answers=tuple("\n".join(one.lines) for one in found.answers),
         problem=found.soundness.sentence,
         rows=tuple(map(_pair_row, found.compared)),
-        document=benchmarks_document(subjects.benchmarks, found.compared, None, found.soundness, found.answers),
+        document=benchmarks_document(subjects.benchmarks, found),
     )
 
 

@@ -66,9 +66,10 @@ EXITS: Mapping[int, ErrorExplanation] = {
     ),
     ExitCode.CANNOT_TELL: ErrorExplanation(
         "Of `compare --fail-if` and `gate` with `--strict`: nothing is worse beyond noise, but noise hides whether "
-        "something is. Without `--strict` that is told and changes no exit code. Of `bisect`: none is named. "
+        "something is, or a benchmark has nothing to compare with part of the first. Without `--strict` "
+        "that is told and changes no exit code. Of `bisect`: none is named. "
         "Of `recommend`: whether anything holds the limits.",
-        "Measure longer or on a quieter machine; or tolerate more.",
+        "Measure longer or on a quieter machine, and all that the first has; or tolerate more.",
     ),
     INTERRUPTED: ErrorExplanation(
         "Interrupted with Ctrl-C; what was finished is stored, running children were ended.", "Run it again."

@@ -14,7 +14,7 @@ from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, dec
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair
 from enginebench_controller.verdicts.layers.rows import LayerRow
 from enginebench_controller.verdicts.layers.summary import letter
-from enginebench_controller.verdicts.pairing import Compared
+from enginebench_controller.verdicts.pairing import Compared, Unmatched
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.words import asked_words, model_words
 
@@ -118,12 +118,20 @@ def check_profiles(comparison: ProfileComparison, conditions: Sequence[Condition
     )
 
 
-def check_measurements(compared: Iterable[Compared], conditions: Sequence[Condition]) -> tuple[Check, ...]:
-    """Apply the conditions to each pair of measurements. Raises `InputError` for one that only profiles can meet."""
+def check_measurements(
+    compared: Iterable[Compared], conditions: Sequence[Condition], unmatched: Iterable[Unmatched] = ()
+) -> tuple[Check, ...]:
+    """Apply the conditions to each pair of measurements; of one that has no like it cannot be told whether they hold.
+
+    Raises `InputError` for a condition that only profiles can meet.
+    """
     for condition in conditions:
         if condition.metric in (ConditionMetric.LAYER_SLOWER, ConditionMetric.COVERAGE):
             raise InputError(f"--fail-if: {condition.metric} is about layers; compare two profiles for that")
-    return tuple(_of_measurements(one, condition) for one in compared for condition in conditions)
+    return (
+        *(_of_measurements(one, condition) for one in compared for condition in conditions),
+        *(_without_like(one, condition) for one in unmatched for condition in conditions),
+    )
 
 
 def _label(profile: Profile, place: int) -> str:
@@ -156,6 +164,13 @@ def _of_measurements(compared: Compared, condition: Condition) -> Check:
         sentence += f"; {found.note}" if found.note else ""
     subject = f"{model_words(compared)}, {asked_words(compared, _work)}"
     return Check(pair, subject, condition, outcome, sentence, compared.remarks)
+
+
+def _without_like(unmatched: Unmatched, condition: Condition) -> Check:
+    one = unmatched.measurement
+    pair, subject = f"{unmatched.called} against {engine_label(one)}", f"{one.model_name}, {_work(one.configuration)}"
+    sentence = f"{unmatched.called} has nothing to compare with it"
+    return Check(pair, subject, condition, ConditionOutcome.INCONCLUSIVE, sentence)
 
 
 def _work(asked: Configuration) -> str:

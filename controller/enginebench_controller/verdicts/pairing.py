@@ -48,6 +48,15 @@ class Compared:
     remarks: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Unmatched:
+    """A measurement of the first benchmark that nothing in another one, which is `called` so, was compared with."""
+
+    measurement: Measurement
+    benchmark_id: str
+    called: str
+
+
 def pairs_within(measurements: Collection[Measurement], models: Collection[ModelVersion] = ()) -> Iterator[Pair]:
     """Every two measurements of the same work in one benchmark: other engines, versions or precisions.
 
@@ -84,6 +93,12 @@ def pairs_across(
     yield from of_family
     if not same_name and not of_family and len(_models(first, root)) == len(_models(second, root)) == 1:
         yield from _matches(left, right, lambda _: None)
+
+
+def without_like(first: Collection[Measurement], pairs: Collection[Pair]) -> list[Measurement]:
+    """Of the first benchmark those with numbers that are in none of its pairs with another one."""
+    matched = {one.id for one, _ in pairs}
+    return [one for one in in_reading_order(first) if one.latency is not None and one.id not in matched]
 
 
 def _matches(

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 
 from enginebench_controller.records import Benchmark, Measurement, ModelVersion, Profile
 from enginebench_controller.verdicts.output_check import check_outputs
-from enginebench_controller.verdicts.parity import engine_label
-
-_MOST_NAMED = 4
+from enginebench_controller.verdicts.words import named
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,8 @@ class Soundness:
     @property
     def sentence(self) -> str:
         """What cannot be used, by name; "" where all can."""
-        failed = f"{len(self.without_numbers)} of {self.total} without numbers: {_names(self.without_numbers)}"
-        wrong = f"{len(self.wrong)} of {self.total} with wrong outputs (≠): {_names(self.wrong)}"
+        failed = f"{len(self.without_numbers)} of {self.total} without numbers: {named(self.without_numbers)}"
+        wrong = f"{len(self.wrong)} of {self.total} with wrong outputs (≠): {named(self.wrong)}"
         parts = ((self.without_numbers, failed), (self.wrong, wrong))
         return "; ".join([*(words for found, words in parts if found), *self.left_out])
 
@@ -81,13 +79,3 @@ def of_benchmark(
 def left_out(benchmarks: Iterable[Benchmark]) -> tuple[str, ...]:
     """Why models of these benchmarks never came so far, a sentence each."""
     return tuple(sentence for one in benchmarks for sentence in one.listed("left_out"))
-
-
-def _names(found: Sequence[Measurement | Profile]) -> str:
-    named = [
-        f"{one.model_name} on {engine_label(one)} ({one.target}, {one.configuration.device}, {one.configuration.size})"
-        for one in found
-    ]
-    unlike = list(dict.fromkeys(named))
-    more = f" and {len(unlike) - _MOST_NAMED} more" if len(unlike) > _MOST_NAMED else ""
-    return ", ".join(unlike[:_MOST_NAMED]) + more

@@ -13,11 +13,13 @@ from enginebench_controller.verdicts.answers import Answer, answers_across, answ
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, compare_profiles
 from enginebench_controller.verdicts.pairing import (
     Compared,
+    Unmatched,
     compare_pairs,
     pairs_across,
     pairs_within,
     planned_processes,
     with_unlike_work,
+    without_like,
 )
 from enginebench_controller.verdicts.soundness import Soundness, left_out, soundness
 from enginebench_controller.verdicts.words import first_failures
@@ -109,29 +111,34 @@ def _profile(store: Store, name: str, ids: Sequence[str]) -> Profile:
 
 @dataclass(frozen=True)
 class BenchmarkComparison:
-    """What was compared, its answers, and whether all that was given could be: what failed is named, not left out in
-    silence.
+    """What was compared, its answers, and whether all that was given could be: what failed, or has no like in another
+    benchmark, is named, not left out in silence.
     """
 
     answers: tuple[Answer, ...]
     compared: tuple[Compared, ...]
     given: tuple[Measurement, ...]
     soundness: Soundness
+    unmatched: tuple[Unmatched, ...] = ()
 
 
 def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: float) -> BenchmarkComparison:
     """One benchmark within itself, or each of several with the first. Raises `InputError` where nothing compares."""
     models = home.store.models()
     sides = [home.store.measurements(benchmark.id, with_blocks=True) for benchmark in benchmarks]
-    if len(sides) == 1:
-        pairs = list(pairs_within(sides[0], models))
-    else:
-        pairs = [pair for other in sides[1:] for pair in pairs_across(sides[0], other, models)]
+    names = _names(benchmarks)
+    across = [list(pairs_across(sides[0], other, models)) for other in sides[1:]]
+    pairs = list(pairs_within(sides[0], models)) if len(sides) == 1 else list(itertools.chain.from_iterable(across))
+    unmatched = tuple(
+        Unmatched(one, other.id, names[other.id])
+        for other, found in zip(benchmarks[1:], across, strict=True)
+        for one in without_like(sides[0], found)
+    )
     given = tuple(itertools.chain.from_iterable(sides))
     if not pairs:
-        names = " and ".join(benchmark.id for benchmark in benchmarks)
+        ids = " and ".join(benchmark.id for benchmark in benchmarks)
         why = "no two measurements with numbers had the same work"
-        raise InputError("\n".join([f"there is nothing to compare in {names}: {why}", *first_failures(given)]))
+        raise InputError("\n".join([f"there is nothing to compare in {ids}: {why}", *first_failures(given)]))
     planned = planned_processes(benchmarks)
     snapshots = {one.id: home.store.benchmark_snapshots(one.id) for one in benchmarks}
     compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned, snapshots)
@@ -139,10 +146,9 @@ def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: f
     if len(benchmarks) == 1:
         answers = answers_within(given, blocks, models, benchmarks[0].plan, practical)
     else:
-        answers = answers_across(compared, _names(benchmarks), blocks, models, practical, planned, snapshots)
-    return BenchmarkComparison(
-        answers, compared, given, replace(soundness(given, models), left_out=left_out(benchmarks))
-    )
+        answers = answers_across(compared, names, blocks, models, practical, planned, snapshots)
+    judged = replace(soundness(given, models), left_out=left_out(benchmarks))
+    return BenchmarkComparison(answers, compared, given, judged, unmatched)
 
 
 def compare_measurements(home: Home, measurements: Sequence[Measurement], practical: float) -> BenchmarkComparison:

@@ -10,7 +10,7 @@ from enginebench_controller.records.cause import cause, last_words
 from enginebench_controller.verdicts.parity import engine_label
 
 if TYPE_CHECKING:  # it brings NumPy and SciPy, and every table takes its words from here
-    from enginebench_controller.verdicts.pairing import Compared
+    from enginebench_controller.verdicts.pairing import Compared, Unmatched
 
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 _WHERE_A_REASON_BEGINS = re.compile(r": | \(|; ")
@@ -19,6 +19,8 @@ _WHICH_PROCESS = re.compile(r" \(process \d+ of \d+\)")
 """Of many remarks the number of a process tells nothing, and it is no measure of which is the worst."""
 
 MOST_NAMED = 2
+MOST_WHOLE = 4
+"""So many are named with all that was asked of them."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,15 @@ def pair_remarks(compared: "Sequence[Compared]") -> Iterator[Remark]:
             yield Remark(about, sentence, names)
 
 
+def unmatched_lines(unmatched: "Iterable[Unmatched]", most: int = MOST_WHOLE) -> Iterator[str]:
+    """A line for each benchmark that lacks something of the first, of which so many are named at most."""
+    lacking: dict[str, list[Measurement]] = {}
+    for one in unmatched:
+        lacking.setdefault(one.called, []).append(one.measurement)
+    for called, found in lacking.items():
+        yield f"{called} has nothing to compare with {named(found, most)}"
+
+
 def processor_of(host: HostFacts) -> str | None:
     """The name of a machine's processor, or that it is none: "emulated aarch64"; None where it is unknown."""
     return f"emulated {host.architecture}" if host.emulation else host.cpu_model
@@ -242,8 +253,19 @@ def failure_sentence(failure: Failure) -> str:
 def first_failures(outcomes: Iterable[Measurement | Profile]) -> list[str]:
     """A line for each that has no numbers, with the reason."""
     return [
-        f"  {one.status}: {one.model_name} on {engine_label(one)} ({one.target}, {one.configuration.device}, "
-        f"{one.configuration.size}): {failure_sentence(one.failure) if one.failure else 'no reason was kept'}"
+        f"  {one.status}: {_whose(one)}: {failure_sentence(one.failure) if one.failure else 'no reason was kept'}"
         for one in outcomes
         if not one.status.has_numbers
     ]
+
+
+def named(found: Iterable[Measurement | Profile], most: int = MOST_WHOLE) -> str:
+    """Whose these are: "net on fake 1.0 (local, CPU, batch 1, 2 cores) and 3 more"; each once, `most` at most."""
+    unlike = list(dict.fromkeys(map(_whose, found)))
+    more = f" and {len(unlike) - most} more" if len(unlike) > most else ""
+    return ", ".join(unlike[:most]) + more
+
+
+def _whose(one: Measurement | Profile) -> str:
+    asked = one.configuration
+    return f"{one.model_name} on {engine_label(one)} ({one.target}, {asked.device}, {asked.size})"

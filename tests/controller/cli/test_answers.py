@@ -127,6 +127,27 @@ def test_what_can_be_compared_is_and_what_failed_is_named(store, answer, tmp_pat
     assert answer("compare", "duel", "--fail-if", "slower>3%")[0] in (1, 4)
 
 
+def test_what_has_no_like_in_the_other_benchmark_is_named_and_no_condition_is_known_of_it(store, answer, tmp_path):
+    add(store, "b0000001", "baseline", fp32("m1"), fp32("m2", engine="gone"), fp32("m3", batch=4))
+    add(store, "b0000002", "today", fp32("m4"), fp32("m5", batch=4), fp32("m6", engine="new"))
+    files = {option: tmp_path / option for option in ("--html", "--markdown", "--junit")}
+    written = [str(word) for pair in files.items() for word in pair]
+    asked = ("compare", "baseline", "today", "--fail-if", "memory>900%", "--force", *written)
+
+    told = "today has nothing to compare with net on gone 1.0 (local, CPU, batch 1, 2 cores)"
+    code, _, remarks = answer(*asked)
+    assert code == 0 and f"note: {told}" in remarks
+    assert "inconclusive: memory>900%: net, CPU, batch 1" in remarks
+    assert remarks.rstrip().endswith("--fail-if: 0 failed, 2 passed, 1 inconclusive")
+    assert answer(*asked, "--strict")[0] == 5
+    cases = {name: file.read_text(encoding="utf-8") for name, file in files.items()}
+    assert told in cases["--html"] and "today has nothing to compare with net on gone 1.0" in cases["--markdown"]
+    assert 'tests="3" failures="0" errors="0" skipped="1"' in cases["--junit"]
+    document = json.loads(answer("compare", "baseline", "today", "--json")[1])
+    assert document["unmatched"] == [{"measurement_id": "m2", "benchmark_id": "b0000002"}]
+    assert answer("compare", "m1", "m4", "--fail-if", "memory>900%", "--strict")[0] == 0
+
+
 def test_where_nothing_compares_the_failures_say_why(store, answer):
     add(store, "b0000001", "lone", fp32("m1"), invented.failed("m2", failure=NO_KERNEL, model_name="net"))
 

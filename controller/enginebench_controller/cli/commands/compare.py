@@ -67,6 +67,7 @@ from enginebench_controller.verdicts.subjects import (
     find_subjects,
 )
 from enginebench_controller.verdicts.words import (
+    MOST_WHOLE,
     UNKNOWN,
     asked_words,
     condensed,
@@ -76,6 +77,7 @@ from enginebench_controller.verdicts.words import (
     pair_remarks,
     percent,
     side_words,
+    unmatched_lines,
 )
 
 STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "bold", Verdict.INCONCLUSIVE: "yellow"}
@@ -95,7 +97,8 @@ def print_compared(title: str, comparing: BenchmarkComparison, *, notes: bool = 
     remark(f"ratio: second ÷ first, the middle of the pairs of what took turns, else median ÷ median{corrected}")
     said = list(pair_remarks(compared))
     lines = map(str, said) if notes else condensed(said, len(compared))
-    for line in dict.fromkeys([*(f"  note: {one}" for one in lines), *first_failures(comparing.given)]):
+    alone = unmatched_lines(comparing.unmatched, len(comparing.unmatched) if notes else MOST_WHOLE)
+    for line in dict.fromkeys([*(f"  note: {one}" for one in (*lines, *alone)), *first_failures(comparing.given)]):
         remark(line)
 
 
@@ -263,7 +266,7 @@ def compare(
         typer.Option(metavar="CONDITION", help="Exit with code 4 if it holds beyond noise: 'slower>3%', see the docs."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 5 where noise hides whether it holds.")
+        bool, typer.Option("--strict", help="Exit with code 5 where it cannot be told whether it holds.")
     ] = False,
     most: Annotated[int, typer.Option(min=0, help="How many layers to print, the largest differences first.")] = 20,
     json: Json = False,
@@ -342,12 +345,13 @@ def _benchmarks(
         found = compare_benchmarks(home, subjects.benchmarks, margin)
     else:
         found = compare_measurements(home, subjects.measurements, margin)
-    compared, missing = found.compared, [*map(str.strip, first_failures(found.given))]
-    checks = check_measurements(compared, conditions)
+    compared, alone = found.compared, unmatched_lines(found.unmatched)
+    missing = [*map(str.strip, first_failures(found.given)), *alone]
+    checks = check_measurements(compared, conditions, found.unmatched)
     title = " against ".join(f"{one.name} ({one.id})" for one in subjects.benchmarks) or "Measurements"
     if json:
         told = checks if conditions else None
-        print_json(benchmarks_document(subjects.benchmarks, compared, told, found.soundness, found.answers))
+        print_json(benchmarks_document(subjects.benchmarks, found, told))
     else:
         print_compared(title, found, notes=notes)
     contents = Contents(

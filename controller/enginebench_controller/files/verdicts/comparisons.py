@@ -21,7 +21,6 @@ from enginebench_controller.records.fields import CONFIGURATION, EFFECTIVE, fini
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.comparison import ComparisonMethod, Verdict
 from enginebench_controller.stats.layers import MeanRatio
-from enginebench_controller.verdicts.answers import Answer
 from enginebench_controller.verdicts.conditions import Check, ConditionOutcome
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.layers.profiles import (
@@ -34,7 +33,7 @@ from enginebench_controller.verdicts.layers.profiles import (
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, RowSide
 from enginebench_controller.verdicts.layers.summary import SettingDifference
 from enginebench_controller.verdicts.pairing import Compared
-from enginebench_controller.verdicts.soundness import Soundness
+from enginebench_controller.verdicts.subjects import BenchmarkComparison
 
 
 def comparison_document(comparison: ProfileComparison, checks: Sequence[Check] | None = None) -> Document:
@@ -159,23 +158,22 @@ def _document_side(side: RowSide) -> Document:
 
 
 def benchmarks_document(
-    benchmarks: Sequence[Benchmark],
-    compared: Sequence[Compared],
-    checks: Sequence[Check] | None = None,
-    outcome: Soundness | None = None,
-    answers: Sequence[Answer] = (),
+    benchmarks: Sequence[Benchmark], found: BenchmarkComparison, checks: Sequence[Check] | None = None
 ) -> Document:
     """Describe the pairs and what came of them; `benchmarks` is empty where single measurements were compared.
 
-    `outcome` says of all that was given what could not be compared, or not be used.
+    `checks` are those of `--fail-if`.
     """
     return {
         **head("comparison"),
-        "answers": answers_document(answers),
+        "answers": answers_document(found.answers),
         "benchmarks": [{"id": benchmark.id, "name": benchmark.name} for benchmark in benchmarks],
-        "comparisons": [_comparison(one) for one in compared],
+        "comparisons": [_comparison(one) for one in found.compared],
+        "unmatched": [
+            {"measurement_id": one.measurement.id, "benchmark_id": one.benchmark_id} for one in found.unmatched
+        ],
         "checks": None if checks is None else checks_document(checks),
-        "outcome": outcome.document if outcome else None,
+        "outcome": found.soundness.document if found.soundness else None,
     }
 
 
@@ -250,6 +248,13 @@ class ComparedForm(Form):
     remarks: tuple[str, ...]
 
 
+class UnmatchedForm(Form):
+    """A measurement of the first benchmark, and another benchmark, in which nothing could be compared with it."""
+
+    measurement_id: str
+    benchmark_id: str
+
+
 class ComparisonDocument(DocumentForm):
     """Pairs of measurements, and what came of them; `benchmarks` is empty where single measurements were compared."""
 
@@ -258,6 +263,7 @@ class ComparisonDocument(DocumentForm):
     answers: tuple[AnswerForm, ...]
     benchmarks: tuple[NamedForm, ...]
     comparisons: tuple[ComparedForm, ...]
+    unmatched: tuple[UnmatchedForm, ...]
     checks: tuple[CheckForm, ...] | None
     outcome: OutcomeForm | None
 
