@@ -31,13 +31,18 @@ kept = os.environ["COMMENTS"]
 comments = json.load(open(kept)) if os.path.exists(kept) else {}
 given = dict(zip(arguments, arguments[1:]))
 path = next(one for one in arguments if one.startswith("repos/"))
+host = os.environ.get("GH_HOST", "github.com")
+token = os.environ["GH_TOKEN" if host == "github.com" else "GH_ENTERPRISE_TOKEN"]
+assert host == "git.example.org", host
+if token == "may nothing":
+    sys.exit("gh: Resource not accessible by integration (HTTP 403)")
 if "--method" not in given:  # asks for the comment that begins with the mark
     assert given["--jq"] == '.[] | select(.body | startswith(env.MARK)) | .id', given
     print(*(number for number, body in comments.items() if body.startswith(os.environ["MARK"])), sep="\\n")
-elif os.environ["GH_TOKEN"] == "may only read":
+elif token == "may only read":
     sys.exit("gh: Resource not accessible by integration (HTTP 403)")
 else:
-    assert os.environ["GH_TOKEN"] == "secret"
+    assert token == "secret"
     name, _, file = given["-F"].partition("=@")
     number = path.rpartition("/")[2] if given["--method"] == "PATCH" else str(len(comments) + 1)
     json.dump(comments | {number: open(file).read()}, open(kept, "w"))
@@ -113,6 +118,7 @@ class Repository:
             "GITHUB_OUTPUT": str(self.folder / "output"),
             "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"),
             "GITHUB_REPOSITORY": "someone/net",
+            "GITHUB_SERVER_URL": "https://git.example.org",
         }
         command = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
         return subprocess.run(
@@ -219,6 +225,18 @@ def test_a_pull_request_from_a_fork_whose_token_may_only_read_ends_with_the_verd
     assert run_action(repository, before, **asked) == 0
     assert run_action(repository, before, **asked, strict="true") == 5
     assert repository.comments == [] and "cannot tell" in (repository.folder / "summary.md").read_text()
+
+
+@pytest.mark.parametrize("has_gh", [True, False])
+def test_where_comments_cannot_be_read_the_action_ends_with_the_verdict(
+    repository: Repository, *, has_gh: bool
+) -> None:
+    before = repository.commit(4)
+    if not has_gh:
+        (repository.folder / "bin" / "gh").unlink()
+    asked = {"model": "models/net.onnx", "budget": "2.5s", "token": "may nothing", "strict": "true"}
+    assert run_action(repository, before, **asked) == 5
+    assert "cannot tell" in (repository.folder / "summary.md").read_text()
 
 
 def test_a_runner_without_enginebench_gets_the_one_that_the_action_or_the_template_names(tmp_path: Path) -> None:
