@@ -136,7 +136,7 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path)
 
 
-def run_action(repository: Repository, base_commit: str, **inputs: str) -> int:
+def run_action(repository: Repository, base_commit: str, *, job_index: str = "0", **inputs: str) -> int:
     """The steps of the action, with its inputs filled in; the exit code of the first that fails, or 0."""
     action = yaml.safe_load(ACTION.read_text())
     context = {f"inputs.{name}": one.get("default", "") for name, one in action["inputs"].items()}
@@ -144,6 +144,9 @@ def run_action(repository: Repository, base_commit: str, **inputs: str) -> int:
     context |= {
         "github.token": "secret",
         "inputs.token": inputs.get("token", "secret"),
+        "github.workflow": "models",
+        "github.job": "gate",
+        "strategy.job-index": job_index,
         "github.event_name": "pull_request",
         "github.event.pull_request.number": "7",
         "github.event.pull_request.base.sha": base_commit,
@@ -176,7 +179,7 @@ def _outputs(repository: Repository, step_id: str) -> dict[str, str]:
 
 
 def _filled(text: Any, context: dict[str, str]) -> str:
-    return re.sub(r"\$\{\{\s*([\w.]+)\s*\}\}", lambda found: context[found[1]], str(text))
+    return re.sub(r"\$\{\{\s*([\w.-]+)\s*\}\}", lambda found: context[found[1]], str(text))
 
 
 def _holds(condition: str, context: dict[str, str]) -> bool:
@@ -197,7 +200,7 @@ def test_a_pull_request_that_makes_the_model_slower_fails_with_a_comment_that_sa
 
     (comment,) = repository.comments
     mark, _, told = comment.partition("\n\n")
-    assert mark == "<!-- enginebench gate: models/net.onnx -->"
+    assert mark.startswith("<!-- ") and mark.endswith(" -->") and "\n" not in mark
     assert told.startswith("## enginebench gate: worse\n\n**worse: head takes ")
     assert "| latency |" in comment
     assert "conv" in comment, "the layers that explain it"
@@ -206,7 +209,7 @@ def test_a_pull_request_that_makes_the_model_slower_fails_with_a_comment_that_sa
     assert (repository.folder / "summary.md").read_text() in comment
 
     repository.git("reset", "--quiet", "--hard", before)
-    assert run_action(repository, before, **asked, tolerate="99%", arguments="--no-layers") == 0
+    assert run_action(repository, before, **asked, tolerate="99%") == 0
     (comment,) = repository.comments
     assert "## enginebench gate: pass" in comment, "the comment there is is written anew"
 
@@ -237,6 +240,14 @@ def test_where_comments_cannot_be_read_the_action_ends_with_the_verdict(
     asked = {"model": "models/net.onnx", "budget": "2.5s", "token": "may nothing", "strict": "true"}
     assert run_action(repository, before, **asked) == 5
     assert "cannot tell" in (repository.folder / "summary.md").read_text()
+
+
+def test_each_gate_of_a_pull_request_has_a_comment_of_its_own(repository: Repository) -> None:
+    before = repository.commit(4)
+    asked = {"model": "models/net.onnx", "budget": "2.5s"}
+    for others in ({}, {"job_index": "1"}, {"arguments": "--batch 2"}, {}):
+        assert run_action(repository, before, **asked, **others) == 0
+    assert len(repository.comments) == 3, "and the first is rewritten"
 
 
 def test_a_runner_without_enginebench_gets_the_one_that_the_action_or_the_template_names(tmp_path: Path) -> None:
