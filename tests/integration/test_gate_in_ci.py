@@ -313,6 +313,21 @@ def test_a_model_that_git_does_not_hold_is_not_taken_for_a_new_one(repository: R
     assert done.returncode == 2 and "there is no model file" in done.stderr
 
 
+def test_what_the_target_branch_did_meanwhile_is_no_doing_of_a_merge_request(repository: Repository) -> None:
+    """Of merged results: HEAD is the branch merged into its target."""
+    before = repository.commit(4)
+    repository.git("checkout", "--quiet", "-b", "branch")
+    (repository.work / "notes.md").write_text("of the branch\n")
+    repository.git("add", ".")
+    repository.git("commit", "--quiet", "--message", "notes")
+    repository.git("checkout", "--quiet", "main")
+    target = repository.commit(60)
+    repository.git("merge", "--quiet", "branch")
+    shas = {"CI_MERGE_REQUEST_TARGET_BRANCH_SHA": target}
+    done = run_template(repository, before, GATE_MODEL="models/net.onnx", GATE_BUDGET="2.5s", **shas)
+    assert done.returncode == 5 and "base and head are the very same" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize(("layers", "budget", "code"), [(60, "45s", 4), (4, "2.5s", 5)])
 def test_the_template_for_gitlab_ends_with_the_same_codes(
     repository: Repository, layers: int, budget: str, code: int
