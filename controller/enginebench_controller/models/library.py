@@ -74,7 +74,8 @@ class ModelLibrary:
     ) -> ModelVersion:
         """Copy the model at `path`, with the files it refers to, and return its version.
 
-        Content the library already holds is not copied again; a `name` given then becomes the version's name.
+        Content the library already holds is not copied again, but for files that are gone there; a `name` given then
+        becomes the version's name.
         `parent` (a digest) and `derivation` tell how the model was made from another one. Raises `ModelError` for a
         model that cannot be taken in and `StoreError` when the library cannot be written.
         """
@@ -82,21 +83,21 @@ class ModelLibrary:
         kind, sources = collect_files(path, () if path.suffix.lower() in SUFFIXES else self.own_formats())
         files = tuple(hash_file(source) for source in sources)
         digest = version_digest((one.name, one.sha256) for one in files)
-        known = self._find(digest)
-        if known is not None:
-            return self._renamed(known, name) if name and name != known.name else known
-        # A file may be called by any bytes, and what it is called goes into documents and the store.
-        version = ModelVersion(
-            digest,
-            name or os.fsencode(path.stem).decode(errors="replace"),
-            kind,
-            files,
-            time.time_ns(),
-            parent,
-            derivation,
-        )
-        self._write(version, sources)
-        return self._read(digest)
+        known = self._find_whole(digest)
+        if known is None:
+            # A file may be called by any bytes, and what it is called goes into documents and the store.
+            version = ModelVersion(
+                digest,
+                name or os.fsencode(path.stem).decode(errors="replace"),
+                kind,
+                files,
+                time.time_ns(),
+                parent,
+                derivation,
+            )
+            self._write(version, sources)
+            known = self._read(digest)
+        return self._renamed(known, name) if name and name != known.name else known
 
     def resolve(self, text: str) -> ModelVersion:
         """The version meant by a "zoo:NAME", a file (added if need be), a name or a digest's start.
@@ -150,9 +151,10 @@ class ModelLibrary:
             return f"changing.{time.time_ns()}"
 
     def derived(self, parent: ModelVersion, derivation: Derivation) -> ModelVersion | None:
-        """The version that was made from `parent` in this way, if there is one."""
+        """The version that was made from `parent` in this way, if there is one with all its files."""
         made = (parent.digest, derivation)
-        return next((one for one in self.versions() if (one.parent_digest, one.derivation) == made), None)
+        found = (one for one in self.versions() if (one.parent_digest, one.derivation) == made)
+        return next(filter(self._is_whole, found), None)
 
     def file_paths(self, version: ModelVersion) -> list[Path]:
         """Where the version's files lie, in the order of `version.files`; the main one is first."""
@@ -173,7 +175,7 @@ class ModelLibrary:
 
     def _from_zoo(self, text: str) -> ModelVersion:
         model = zoo_model(text)
-        known = self._find(model.digest)
+        known = self._find_whole(model.digest)
         if known is not None:
             return known
         with self.scratch() as folder:
@@ -228,6 +230,15 @@ class ModelLibrary:
     def _find(self, digest: str) -> ModelVersion | None:
         return self._read(digest) if self._folder(digest).is_dir() else None
 
+    def _find_whole(self, digest: str) -> ModelVersion | None:
+        known = self._find(digest)
+        return known if known is not None and self._is_whole(known) else None
+
+    def _is_whole(self, version: ModelVersion) -> bool:
+        """Whether its files are there: where a cache kept the folder in part, or it was thinned, they may not be."""
+        there = zip(version.files, self.file_paths(version), strict=True)
+        return all(path.is_file() and path.stat().st_size == file.size_bytes for file, path in there)
+
     def _read(self, digest: str) -> ModelVersion:
         path = self._folder(digest) / _RECORD
         try:
@@ -251,7 +262,7 @@ class ModelLibrary:
         return renamed
 
     def _write(self, version: ModelVersion, sources: Sequence[SourceFile]) -> None:
-        """Copy into a folder beside the others, then rename it into its place."""
+        """Copy into a folder beside the others, then rename it into its place; of one that is there mend the files."""
         with self.scratch() as folder, self._writing("add a model to"):
             for file, source in zip(version.files, sources, strict=True):
                 _copy(source, file, folder / "version" / "files" / file.name)
@@ -262,9 +273,12 @@ class ModelLibrary:
             try:
                 (folder / "version").rename(self._folder(version.digest))
             except OSError as error:
-                # Another process added the same content first: the same bytes, so theirs will do.
+                # Another process added the same content first, or files of it were lost: the same bytes, wherever from.
                 if error.errno not in {EEXIST, ENOTEMPTY}:
                     raise
+                for file, place in zip(version.files, self.file_paths(version), strict=True):
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    (folder / "version" / "files" / file.name).replace(place)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:

@@ -298,6 +298,29 @@ def test_a_record_of_before_has_its_derivation_in_a_sentence(library: ModelLibra
     assert renamed.derivation == made and json.loads(path.read_text())["derivation"]["sparsity"] == 1e-5
 
 
+def test_files_that_are_gone_are_put_back_where_the_model_is_at_hand(library: ModelLibrary, tmp_path: Path) -> None:
+    """As in a cache that was restored in part, or of which all that is large was left out."""
+    path = with_external_data(tmp_path / "source")
+    version = library.add(path, name="net")
+    main, weights = library.file_paths(version)
+    main.unlink()
+    weights.write_bytes(b"cut")
+    assert library.resolve(str(path)) == version, "it keeps its name"
+    assert main.read_bytes() == path.read_bytes()
+    assert weights.read_bytes() == (path.parent / "weights" / "w.bin").read_bytes()
+    shutil.rmtree(weights.parents[1])
+    library.add(path)
+    assert main.is_file() and weights.is_file()
+    assert leftovers(library, tmp_path) == []
+
+
+def test_a_version_whose_files_are_gone_is_made_once_more(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "a.onnx"))
+    child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), parent=parent.digest, derivation=invented.BATCH_4)
+    library.main_path(child).unlink()
+    assert library.derived(parent, invented.BATCH_4) is None
+
+
 def test_a_version_is_found_by_its_parent_and_how_it_was_made_of_it(library: ModelLibrary, tmp_path: Path) -> None:
     parent = library.add(save(tiny_classifier(), tmp_path / "a.onnx"))
     child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), parent=parent.digest, derivation=invented.BATCH_4)

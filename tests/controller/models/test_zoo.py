@@ -77,6 +77,8 @@ def test_the_library_builds_a_zoo_model_when_it_is_first_asked_for(library: Mode
     version = library.resolve("zoo:squeezenet")
     assert (version.name, version.digest) == ("zoo:squeezenet", ZOO["squeezenet"].digest)
     assert library.resolve("zoo:squeezenet") == version
+    library.main_path(version).unlink()
+    assert library.resolve("zoo:squeezenet") == version and library.main_path(version).is_file(), "and put back"
     assert library.versions() == [version]
 
 
