@@ -46,9 +46,12 @@ def asked_width() -> int | None:
 
 
 def stderr() -> Console:
-    """The console for progress and remarks. In a log of both streams, data printed before them stands before them."""
+    """The console for progress and remarks. In a log of both streams, data printed before them stands before them.
+
+    Variables such as FORCE_COLOR ask for colours in a log; what is drawn over again needs a terminal all the same.
+    """
     sys.stdout.flush()
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, force_interactive=None if sys.stderr.isatty() else False)
 
 
 def plain(value: object) -> Text:

@@ -355,6 +355,7 @@ def budget_bar() -> Progress:
         console=stderr(),
         transient=True,
         expand=True,
+        refresh_per_second=REDRAWS_PER_SECOND,
     )
 
 

@@ -13,10 +13,11 @@ from enginebench_controller.cli import progress
 from enginebench_controller.cli.commands import calibration
 from enginebench_controller.cli.commands.bisect import BisectProgress
 from enginebench_controller.cli.commands.recommend import RecommendProgress
+from enginebench_controller.cli.console import complain
 from enginebench_controller.home import JOB_VARIABLE
 from enginebench_controller.jobs.folder import JobFolder
 from enginebench_controller.jobs.record import CellState, Made, MadeKind
-from enginebench_controller.plan.expand import Case
+from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.plan import GateTerms
 from enginebench_controller.records import EngineRef, Status
 from enginebench_controller.store.store import Store
@@ -90,6 +91,19 @@ def test_without_a_terminal_there_are_lines_and_it_says_so(results, capsys):
         pass
     assert callable(announce)
     assert "--watch needs a terminal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("variable", ["FORCE_COLOR", "TTY_COMPATIBLE"])
+def test_colours_in_a_log_are_no_bars_that_are_drawn_over_again(variable, capsys, monkeypatch):
+    monkeypatch.setenv(variable, "1")
+    with progress.GateProgress() as gate, progress.announcing() as announce, calibration._Bar() as bar:
+        gate.begun("b0000001", GateTerms())
+        assert not gate._progress.live.is_started and not bar._progress.live.is_started
+        announce(Expansion(tuple(CASES), ()), None)
+        complain("so it ends")
+    told = capsys.readouterr().err
+    assert "\x1b[1;31merror: " in told, "colours there are"
+    assert not re.search(r"\x1b\[[^m]*[A-LN-Za-ln-z]", told), "and no cursor that moves"
 
 
 def job_progress(folder):

@@ -130,14 +130,16 @@ class _Bar:
         self._written = ProgressWriter(own_folder())
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        if self._progress.console.is_interactive:
+            self._progress.start()
         self._task = self._progress.add_task("asking for the engines", total=1.0)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        if self._progress.live.is_started:  # stopped without a start, it would print an empty line
+            self._progress.stop()
 
     def running(self, number: int, total: int, engine: str, cores: int, share: float) -> None:
         """See `calibrating.Running`."""
