@@ -17,6 +17,9 @@ def check_new_files(*paths: Path | None, force: bool | None) -> None:
     for path in filter(None, paths):
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file")
+        # Root may rename a file over /dev/stdout, and then nobody on this machine has one any more.
+        if _leads_to_a_stream(path) or (path.exists() and not path.is_file()):
+            raise InputError(f"{path} is a stream or a device; name a file")
         if path.exists() and not force:
             advice = "name another one" if force is None else "name another one, or replace it with --force"
             raise InputError(f"there is a file {path} already; {advice}")
@@ -24,6 +27,11 @@ def check_new_files(*paths: Path | None, force: bool | None) -> None:
             raise InputError(f"cannot write {path}: there is no folder {path.parent}")
         if not os.access(path.parent, os.W_OK):
             raise InputError(f"cannot write {path}: you may not write to {path.parent}")
+
+
+def _leads_to_a_stream(path: Path) -> bool:
+    """Whether it is a link such as /dev/stdout: where a shell sends that stream to a file, it leads to one."""
+    return path.is_symlink() and path.readlink().is_relative_to("/proc")
 
 
 @contextmanager

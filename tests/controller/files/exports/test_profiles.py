@@ -3,9 +3,11 @@
 import csv
 import errno
 import io
+import itertools
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -14,7 +16,7 @@ import invented_profiles
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import PROFILE_FORMATS, export_profiles
-from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.new_file import check_new_files, new_file
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
 
 STATES = ["executed", "executed", "not_executed", "optimized_away", "no_data"]
@@ -237,6 +239,19 @@ def test_a_place_that_cannot_be_written_to_is_a_sentence(form, tmp_path):
 def test_parquet_needs_a_file():
     with pytest.raises(InputError, match="name a file with --output"):
         export_profiles([PROFILE], [], ExportFormat.PARQUET, None)
+
+
+def test_a_stream_or_device_is_never_replaced_by_a_file(tmp_path):
+    pipe, stream, link = (tmp_path / name for name in ("pipe", "stdout", "link"))
+    os.mkfifo(pipe)
+    (tmp_path / "log").write_text("kept")
+    with (tmp_path / "log").open() as log:
+        stream.symlink_to(f"/proc/self/fd/{log.fileno()}")
+        link.symlink_to(tmp_path / "log")
+        for path, force in itertools.product((pipe, stream, Path(os.devnull)), (False, True, None)):
+            with pytest.raises(InputError, match="is a stream or a device"):
+                check_new_files(path, force=force)
+        check_new_files(link, force=True)
 
 
 def test_an_export_that_breaks_off_leaves_nothing(tmp_path):
