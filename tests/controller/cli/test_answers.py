@@ -123,6 +123,8 @@ def test_what_can_be_compared_is_and_what_failed_is_named(store, answer, tmp_pat
         in remarks
     )
     assert remarks.rstrip().endswith("1 of 3 without numbers: net on broken (local, CPU, batch 1, 2 cores)")
+    outcome = json.loads(answer("compare", "duel", "--json")[1])["outcome"]
+    assert outcome == {"sound": False, "without_numbers": ["m3"], "wrong_outputs": [], "left_out": []}
     assert "no kernel for" in (tmp_path / "x.md").read_text(encoding="utf-8")
     assert answer("compare", "duel", "--fail-if", "slower>3%")[0] in (1, 4)
 

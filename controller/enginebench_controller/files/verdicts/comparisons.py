@@ -173,7 +173,7 @@ def benchmarks_document(
             {"measurement_id": one.measurement.id, "benchmark_id": one.benchmark_id} for one in found.unmatched
         ],
         "checks": None if checks is None else checks_document(checks),
-        "outcome": found.soundness.document if found.soundness else None,
+        "outcome": found.soundness.document,
     }
 
 
@@ -265,7 +265,7 @@ class ComparisonDocument(DocumentForm):
     comparisons: tuple[ComparedForm, ...]
     unmatched: tuple[UnmatchedForm, ...]
     checks: tuple[CheckForm, ...] | None
-    outcome: OutcomeForm | None
+    outcome: OutcomeForm
 
 
 class ProfileSideForm(SubjectForm):
