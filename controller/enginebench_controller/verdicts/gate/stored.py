@@ -192,15 +192,16 @@ def promising(plan: Plan, known: History | None) -> Plan:
     assert plan.gate is not None  # noqa: S101  # a gate's
     if known is None:
         return plan
-    able = {metric: _able(plan.gate, known, metric) for metric in known.spreads}
+    tolerance = parse_percent(plan.gate.tolerate)
+    able = {metric: _able(plan.gate, known, metric, tolerance) for metric in known.spreads}
     promised = {metric: min(MOST_PROMISED, one) for metric, one in able.items()}
     return plan.model_copy(update={"gate": plan.gate.model_copy(update={"promised": promised})})
 
 
-def _able(terms: GateTerms, known: History, metric: GateMetric) -> float:
-    """What can be told within the budget, as a share."""
+def _able(terms: GateTerms, known: History, metric: GateMetric, tolerance: float) -> float:
+    """What can be told within the budget, as a share; with no tolerance it is what noise alone asks for."""
     pairs = max(FEWEST_PAIRS, int(parse_duration_ns(terms.budget) / 1e9 / known.pair_seconds))
-    return promised_difference(known.spreads[metric], pairs, parse_percent(terms.tolerate))
+    return promised_difference(known.spreads[metric], pairs, tolerance)
 
 
 def promise(plan: Plan, known: History | None) -> Sequence[str]:
@@ -224,17 +225,18 @@ def promise(plan: Plan, known: History | None) -> Sequence[str]:
     if metric not in terms.promised:
         return (f"how much the {metric} of earlier process pairs scattered is not known",)
     tolerance, promised = parse_percent(terms.tolerate), terms.promised[metric]
-    able = _able(terms, known, metric)
+    able, noise = (_able(terms, known, metric, margin) for margin in (tolerance, 0.0))
     told = (
-        f"this machine {able_words(able)} of {metric} in {terms.budget}: "
-        f"{known.pairs} earlier process pairs {known.likeness} scattered by {known.spreads[metric]:.1%}"
+        f"{able_words(able, metric, terms)}: {known.pairs} earlier process pairs {known.likeness} scattered by "
+        f"{known.spreads[metric]:.1%}"
     )
     longest = int(LONGEST_BUDGET_NS / 1e9 / known.pair_seconds)
     if promised_difference(known.spreads[metric], max(FEWEST_PAIRS, longest), 0.0) > tolerance:
         told = f"{told}; in an hour, the longest budget, not {tolerance:.2%} either"
         if tolerance < parse_percent(GateTerms().tolerate):
             raise InputError(f"--tolerate {terms.tolerate} is less than this machine can tell: {told}")
-    limit = f"; D stays at {promised:.0%}, so hardly anything passes" if promised == MOST_PROMISED else ""
+    bound = max(tolerance, promised)
+    limit = f"; D stays at {bound:.0%}, so hardly anything passes" if noise > bound else ""
     return (told + limit,)
 
 

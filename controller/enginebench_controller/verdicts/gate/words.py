@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from enginebench_controller.plan.plan import BASE, GateMetric, parse_duration_ns
+from enginebench_controller.plan.plan import BASE, GateMetric, GateTerms, parse_duration_ns, parse_percent
 from enginebench_controller.verdicts.gate.results import (
     GateResult,
     LayerShare,
@@ -11,7 +11,7 @@ from enginebench_controller.verdicts.gate.results import (
     budget_for,
     ratio_of_values,
 )
-from enginebench_controller.verdicts.gate.rule import ANYTHING, MOST_PROMISED, GateOutcome
+from enginebench_controller.verdicts.gate.rule import ANYTHING, MOST_PROMISED, GateOutcome, GateRule
 from enginebench_controller.verdicts.words import UNKNOWN, rate
 
 _PAIRS_THAT_TELL = 5
@@ -54,7 +54,7 @@ def gate_remarks(result: GateResult) -> Iterator[str]:
         yield f"worse, too, but no reason to fail, as --metric does not name it: {', '.join(besides)}"
     yield how_measured(result)
     if (next_time := able(result.judged)) is not None:
-        yield f"this machine {able_words(next_time)} of latency in {result.terms.budget}, by what was seen"
+        yield f"{able_words(next_time, GateMetric.LATENCY, result.terms)}, by what was seen"
 
 
 def how_measured(result: GateResult) -> str:
@@ -68,14 +68,22 @@ def how_measured(result: GateResult) -> str:
     )
 
 
-def able_words(share: float) -> str:
-    """What can be told, where that is anything: a difference of more than double is no promise."""
-    return f"can tell {share:.1%}" if share < 1 else "cannot tell even 100%"
+def able_words(share: float, metric: GateMetric, terms: GateTerms) -> str:
+    """What this machine can tell, where that is anything: a difference of more than double is no promise.
+
+    However quiet it is, that is more than what is tolerated, which is said where it is more than usual.
+    """
+    tolerance = parse_percent(terms.tolerate)
+    told = f"can tell {share:.1%}" if share < 1 + tolerance else "cannot tell even 100%"
+    where = f" where {terms.tolerate} is tolerated" if tolerance > GateRule.tolerance else ""
+    return f"this machine {told} of {metric} in {terms.budget}{where}"
 
 
 def meaning(result: GateResult) -> str:
     """What D is."""
     rule = result.judged.decisive.rule
+    if rule.difference <= rule.tolerance:
+        return f"D = {rule.bound:.1%}, what is tolerated: a pass is less than D worse"
     tolerated = f"what is tolerated ({rule.tolerance:.1%})"
     known = result.judged.decisive.metric in result.terms.promised
     promised = f"what can be told in {result.terms.budget} ({rule.difference:.1%}{'' if known else ', not known yet'})"

@@ -17,8 +17,10 @@ from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.words import headline, meaning
 
 
-def result(ratio=1.0, *, scatter=0.01, pairs=20, compile_ns=10**8, promised=0.02, **changes) -> GateResult:
-    terms = GateTerms(budget="40s", promised={GateMetric.LATENCY: promised}, base="a|b", head="<c>")
+def result(
+    ratio=1.0, *, scatter=0.01, pairs=20, compile_ns=10**8, promised=0.02, tolerate="1%", **changes
+) -> GateResult:
+    terms = GateTerms(budget="40s", tolerate=tolerate, promised={GateMetric.LATENCY: promised}, base="a|b", head="<c>")
     one = invented.measured("m0000001")
     roles = dict.fromkeys(("base", "head", "control"), one)
     judged = judge(terms, arms(ratio, scatter=scatter, pairs=pairs, compile_ns=compile_ns))
@@ -104,6 +106,10 @@ def test_a_d_that_was_cut_is_not_called_what_can_be_told() -> None:
     assert "what can be told in 40s (2.0%)" in meaning(result())
     assert "can be told" not in meaning(result(promised=0.1))
     assert "40s here can tell no less" in meaning(result(promised=0.1))
+
+
+def test_a_d_that_is_what_is_tolerated_owes_nothing_to_the_machine() -> None:
+    assert meaning(result(promised=0.1, tolerate="20%")) == "D = 20.0%, what is tolerated: a pass is less than D worse"
 
 
 def test_what_failed_is_not_called_an_output_and_keeps_its_lines() -> None:

@@ -2,15 +2,42 @@
 
 import pytest
 
-from enginebench_controller.plan.plan import GateMetric
+from enginebench_controller.plan.plan import GateMetric, GateTerms, make_plan
+from enginebench_controller.verdicts.gate.stored import History, Likeness, promise, promising
 from enginebench_controller.verdicts.gate.words import able_words, amount, whole_seconds
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(0.021, "can tell 2.1%"), (1.0, "cannot tell even 100%"), (344.995, "cannot tell even 100%")]
+    ("share", "words"),
+    [(0.021, "can tell 2.1%"), (1.01, "cannot tell even 100%"), (344.995, "cannot tell even 100%")],
 )
 def test_a_difference_of_more_than_double_is_no_promise(share, words):
-    assert able_words(share) == words
+    assert able_words(share, GateMetric.LATENCY, GateTerms()) == f"this machine {words} of latency in 2m"
+
+
+@pytest.mark.parametrize(
+    ("tolerate", "scatter", "words", "cut"),
+    [
+        ("1%", 0.01, "can tell 1.2% of latency in 2m:", ""),
+        ("20%", 0.01, "can tell 20.2% of latency in 2m where 20% is tolerated:", ""),
+        ("99%", 0.02, "can tell 99.7% of latency in 2m where 99% is tolerated:", ""),
+        ("1%", 0.5, "can tell 26.5% of latency in 2m:", "stays at 10%, so hardly anything passes"),
+        (
+            "20%",
+            0.5,
+            "can tell 30.5% of latency in 2m where 20% is tolerated:",
+            "stays at 20%, so hardly anything passes",
+        ),
+    ],
+)
+def test_hardly_anything_passes_only_where_noise_asks_for_more_than_d(tolerate, scatter, words, cut):
+    known = History(40, Likeness.SAME, {GateMetric.LATENCY: scatter}, pair_seconds=2)
+    plan = make_plan({"models": ["any"], "gate": {"tolerate": tolerate}}, "a test")
+
+    (told,) = promise(promising(plan, known), known)
+
+    assert told.startswith(f"this machine {words} 40 earlier process pairs")
+    assert told.partition("; D ")[2] == cut
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(36.5, "37s"), (119.2, "120s"), (150.0, "3m")])
