@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from rich.text import Text
 
 from enginebench_controller.cli.console import plain, print_table, remark, stdout
-from enginebench_controller.plan.configurations import describe_load
+from enginebench_controller.plan.configurations import describe_asked, describe_load
 from enginebench_controller.records import (
     Configuration,
     Failure,
@@ -214,9 +214,9 @@ def _lines(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck
     bad: dict[str, list[Remark]] = {}
     for m in measurements:
         if m.failure:
-            bad.setdefault(str(m.status), []).append(Remark(_where(m), failure_sentence(m.failure)))
+            bad.setdefault(str(m.status), []).append(_remark(m, failure_sentence(m.failure)))
         if (check := checks.get(m.id)) is not None and check.problem:
-            bad.setdefault(f"{UNLIKE_OUTPUTS} outputs", []).append(Remark(_where(m), check.problem))
+            bad.setdefault(f"{UNLIKE_OUTPUTS} outputs", []).append(_remark(m, check.problem))
     for heading, remarks in bad.items():
         lines = map(str, remarks) if notes else condensed(remarks, len(measurements), names=True)
         yield from (f"  {heading}: {line}" for line in dict.fromkeys(lines))
@@ -232,15 +232,18 @@ def _notes(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck
     for m in measurements:
         check = checks.get(m.id)
         if check is not None and check.remark:
-            yield Remark(_where(m), check.remark)
+            yield _remark(m, check.remark)
         for flag in flags(m):
-            yield Remark(_where(m), flag)
+            yield _remark(m, flag)
         if m.effective.prepared:
             yield Remark(f"{m.model_name} on {engine_label(m)}", m.effective.preparation)
 
 
-def _where(m: Measurement) -> str:
-    return f"{m.model_name} on {engine_label(m)} ({m.target}, {m.configuration.place_and_size})"
+def _remark(m: Measurement, sentence: str) -> Remark:
+    asked = m.configuration
+    precision = "" if asked.precision == "f32" else f", {asked.precision}"
+    about = f"{m.model_name} on {engine_label(m)} ({m.target}, {describe_asked(asked)}{precision})"
+    return Remark(about, sentence, of=m.id)
 
 
 def _load(chosen: Configuration) -> str:

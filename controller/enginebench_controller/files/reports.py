@@ -21,7 +21,7 @@ from enginebench_controller.verdicts.layers.profiles import (
 )
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict
 from enginebench_controller.verdicts.layers.summary import ComparedFigure, letter, summary
-from enginebench_controller.verdicts.pairing import Compared
+from enginebench_controller.verdicts.pairing import Compared, pair_remarks
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.words import (
     UNKNOWN,
@@ -30,7 +30,6 @@ from enginebench_controller.verdicts.words import (
     condensed,
     milliseconds,
     model_words,
-    pair_remarks,
     percent,
     side_words,
 )

@@ -143,6 +143,12 @@ def describe_settings(configuration: Configuration) -> Iterator[str]:
     yield from (f"{name}={value}" for name, value in sorted(configuration.options.items()))
 
 
+def describe_asked(configuration: Configuration) -> str:
+    """Place and size, and of load and settings what is no default: "batch 1, 2 cores, async 4, hint latency"."""
+    load = () if configuration.load is Load.SYNC else (describe_load(configuration),)
+    return ", ".join((configuration.place_and_size, *load, *describe_settings(configuration)))
+
+
 @dataclass(frozen=True)
 class BoundModel:
     """A model version fit for one batch: itself or a derived copy, with its inputs and the assumptions made.

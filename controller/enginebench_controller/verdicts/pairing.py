@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from enginebench_controller.plan.configurations import describe_asked
 from enginebench_controller.records import (
     Benchmark,
     BlockSamples,
@@ -22,7 +23,7 @@ from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Side,
 from enginebench_controller.verdicts.doubts import Mark, doubts, marks
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal
-from enginebench_controller.verdicts.words import processor_of
+from enginebench_controller.verdicts.words import Remark, asked_words, model_words, processor_of, side_words
 
 Pair = tuple[Measurement, Measurement]
 
@@ -214,6 +215,16 @@ _ASKED = {
     "arrivals": "the arrivals differ",
 }
 """What is asked of a measurement apart from its model, engine and options, and how it is said that two differ in it."""
+
+
+def pair_remarks(compared: Iterable[Compared]) -> Iterator[Remark]:
+    """What limits the verdicts, each with the pair it is of."""
+    for one in compared:
+        sides = (one.first, one.second)
+        about = f"{model_words(one)} on {' and '.join(map(side_words, sides))}, {asked_words(one, describe_asked)}"
+        names = tuple(f"{side.model_name} on {engine_label(side)}" for side in sides)
+        for sentence in filter(None, (*one.remarks, one.comparison.note)):
+            yield Remark(about, sentence, names, of=" ".join(side.id for side in sides))
 
 
 def with_unlike_work(compared: Compared) -> Compared:

@@ -1,7 +1,7 @@
 """How figures, ratios and remarks are written, the same in terminals, pages, reports and charts; unknown is –."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,11 +25,15 @@ MOST_WHOLE = 4
 
 @dataclass(frozen=True)
 class Remark:
-    """A sentence on something, such as "resnet50 on torch (local, batch 1)"; `names` in it do not tell kinds apart."""
+    """A sentence on something, such as "resnet50 on torch (local, batch 1)"; `names` in it do not tell kinds apart.
+
+    `of` tells those apart that have the same name: an id, or those of a pair.
+    """
 
     about: str
     sentence: str
     names: tuple[str, ...] = ()
+    of: str = ""
 
     def __str__(self) -> str:
         """As it stands alone."""
@@ -56,8 +60,8 @@ def condensed(remarks: Iterable[Remark], total: int, *, names: bool = False) -> 
 
 
 def _line(alike: Sequence[Remark], total: int, *, names: bool) -> str:
-    whom = list(dict.fromkeys(one.about for one in alike))
-    if len(whom) == 1 and len(alike) == 1:
+    whom = list({one.of or one.about: one.about for one in alike}.values())
+    if len(alike) == 1:
         return str(alike[0])
     sentences = {_WHICH_PROCESS.sub("", one.sentence): None for one in alike}
     worst = max(sentences, key=_largest)
@@ -147,16 +151,6 @@ def side_words(measurement: Measurement) -> str:
     got = measurement.effective.precision
     asked = f"({measurement.configuration.precision} asked for)"
     return f"{engine_label(measurement)} {got.value if got else asked}"
-
-
-def pair_remarks(compared: "Sequence[Compared]") -> Iterator[Remark]:
-    """What limits the verdicts, each with the pair it is of."""
-    for one in compared:
-        size = asked_words(one, lambda asked: asked.size)
-        about = f"{side_words(one.first)} and {side_words(one.second)}, {size}"
-        names = tuple(f"{side.model_name} on {engine_label(side)}" for side in (one.first, one.second))
-        for sentence in filter(None, (*one.remarks, one.comparison.note)):
-            yield Remark(about, sentence, names)
 
 
 def unmatched_lines(unmatched: "Iterable[Unmatched]", most: int = MOST_WHOLE) -> Iterator[str]:

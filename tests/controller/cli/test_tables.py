@@ -8,7 +8,16 @@ import invented
 import invented_ladders
 from enginebench_controller.cli.commands.ladder import print_ladder
 from enginebench_controller.cli.tables import print_measurements
-from enginebench_controller.records import Arrivals, Configuration, Effective, Load, Readback, ReadbackSource, Status
+from enginebench_controller.records import (
+    Arrivals,
+    Configuration,
+    Effective,
+    Hint,
+    Load,
+    Readback,
+    ReadbackSource,
+    Status,
+)
 from enginebench_controller.verdicts.ladder import ladder_of
 
 TERMINAL_COLUMNS = 160
@@ -85,6 +94,24 @@ def test_what_to_know_before_trusting_a_number_stands_below(printed):
 
     assert "note: invented on fake 1.0 (local, batch 1, 2 cores): never became steady" in remarks
     assert "other processes" in remarks
+
+
+def test_measurements_that_differ_in_load_hint_or_precision_alone_are_counted_and_named_each(capsys):
+    """Each never became steady, and says so of its own process."""
+    usual = invented.measured("m0", noisy=True)
+    unlike = {"hint": Hint.THROUGHPUT}, {"load": Load.ASYNC, "requests": 4}, {"precision": "bf16"}
+    others = [
+        replace(usual, id=f"m{n}", configuration=replace(usual.configuration, **one)) for n, one in enumerate(unlike, 1)
+    ]
+    print_measurements("title", [usual, *others])
+    assert "note: 4 of 4: never became steady" in capsys.readouterr().err
+
+    print_measurements("title", [usual, *others], notes=True)
+    told = [line for line in capsys.readouterr().err.splitlines() if "never became steady" in line]
+    where = ("", ", hint throughput", ", async 4", ", bf16")
+    assert sorted(line.split(": ")[1] for line in told) == sorted(
+        f"invented on fake 1.0 (local, batch 1, 2 cores{one})" for one in where
+    )
 
 
 def test_a_wrong_answer_is_marked_however_fast(printed):

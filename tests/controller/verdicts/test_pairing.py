@@ -22,7 +22,14 @@ from enginebench_controller.records import (
     ReadbackSource,
 )
 from enginebench_controller.stats.comparison import Verdict
-from enginebench_controller.verdicts.pairing import compare_pairs, pairs_across, pairs_within, with_unlike_work
+from enginebench_controller.verdicts.pairing import (
+    compare_pairs,
+    pair_remarks,
+    pairs_across,
+    pairs_within,
+    with_unlike_work,
+)
+from enginebench_controller.verdicts.words import condensed
 
 BF16 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("bf16", ReadbackSource.ENGINE_API))
 
@@ -214,6 +221,24 @@ def test_whatever_was_not_asked_of_both_alike_is_said_once():
         "the arrivals differ: 50/s poisson and 200/s poisson",
     )
     assert loads == ("the load differs: open-loop and sync", "the arrivals differ: 50/s poisson and none")
+
+
+def test_remarks_on_pairs_of_two_models_or_targets_are_of_each_of_them_and_name_the_model():
+    places = [("net", "local"), ("other", "local"), ("other", "nuc")]
+    given = [
+        invented.measured(f"{model}-{where}-{one}", engine=one, model_name=model, model_digest=model, target=where)
+        for (model, where), one in itertools.product(places, "ab")
+    ]
+    compared = [
+        replace(one, remarks=(f"{one.first.model_name} on a 1.0 is disturbed: by others",))
+        for one in compare_pairs(pairs_within(given), raw({one.id: 4.0 for one in given}))
+    ]
+
+    said = list(pair_remarks(compared))
+    assert [line.partition(":")[0] for line in condensed(said, len(compared))] == ["3 of 3, at worst"]
+    assert [one.about for one in said] == [
+        f"{model} on a 1.0 f32 and b 1.0 f32, batch 1, 2 cores" for model, _ in places
+    ]
 
 
 def test_how_a_version_came_about_and_how_far_its_outputs_are_stand_beside_the_verdict():

@@ -54,9 +54,7 @@ from enginebench_controller.verdicts.layers.profiles import (
 )
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, RowSide
 from enginebench_controller.verdicts.layers.summary import letter, summary
-from enginebench_controller.verdicts.pairing import (
-    Compared,
-)
+from enginebench_controller.verdicts.pairing import Compared, pair_remarks
 from enginebench_controller.verdicts.soundness import Soundness
 from enginebench_controller.verdicts.subjects import (
     BenchmarkComparison,
@@ -74,7 +72,6 @@ from enginebench_controller.verdicts.words import (
     first_failures,
     milliseconds,
     model_words,
-    pair_remarks,
     percent,
     side_words,
     unmatched_lines,
