@@ -292,11 +292,6 @@ def obstacle(alert: Alert) -> str:
         return "the engine's version is not known on one side, so no gate can be run of it"
     if alert.history.configuration.load is Load.OPEN_LOOP:
         return "a gate has no open loop: what is slower in it needs a closed load to confirm"
-    if alert.history.target != LOCAL_TARGET:
-        return (
-            f"both versions can be installed on this machine only; on {alert.history.target!r}, make environments of "
-            f"them and run: enginebench gate MODEL --target {alert.history.target} --base E@OLD --head E@NEW"
-        )
     return ""
 
 
@@ -307,8 +302,9 @@ def side_words(alert: Alert, version: str | None) -> str:
 
 def plan_fields(alert: Alert) -> Mapping[str, Any]:
     """The plan's fields that make the gate measure what the history is of."""
-    chosen = alert.history.configuration
+    chosen, target = alert.history.configuration, alert.history.target
     return {
+        **({} if target == LOCAL_TARGET else {"targets": [target]}),
         "devices": [chosen.device],
         "batch": [chosen.batch],
         "cores": [chosen.place],

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -52,15 +53,18 @@ def arms(ratio, *, pairs=20, scatter=0.01, base_ns=2e6, seed=1, head=None, **cha
     }
 
 
-def keep_gate(store, identity, model_digest, *, ratio=1.0, imported=False, **plan):
-    """Put a gate of `fake` on `local` into a store, with twenty process pairs, as if it had run here or elsewhere."""
+def keep_gate(store, identity, model_digest, *, ratio=1.0, imported=False, measured=MappingProxyType({}), **plan):
+    """Put a gate of `fake` into a store, with twenty process pairs, as if it had run here or elsewhere.
+
+    `measured` are fields of its measurements, which are on `local` otherwise.
+    """
     members = {role: f"{identity}-{role}" for role in ROLES}
     planned = {"schema_version": 1, "gate": {"budget": "40s", **plan}, "members": members}
     benchmark = replace(invented.benchmark(identity, imported=imported), plan=planned)
     made = arms(ratio)
-    measured = [
+    kept = [
         replace(
-            invented.measured(members[role], identity, model_digest=model_digest, captured_outputs=()),
+            invented.measured(members[role], identity, model_digest=model_digest, captured_outputs=(), **measured),
             processes=arm.processes,
             blocks=arm.blocks,
         )
@@ -70,4 +74,6 @@ def keep_gate(store, identity, model_digest, *, ratio=1.0, imported=False, **pla
         members[role]: tuple(BlockSamples(*block, np.full(10, round(ns))) for block, ns in arm.medians.items())
         for role, arm in made.items()
     }
-    store.add_bundles([BenchmarkBundle(benchmark, tuple(measured), (invented.snapshot(),), samples)])
+    store.add_bundles(
+        [BenchmarkBundle(benchmark, tuple(kept), (invented.snapshot(measured.get("target", "local")),), samples)]
+    )

@@ -1,8 +1,11 @@
 """What stands in the way of a gate is a reason, and a history by itself confirms nothing."""
 
+import shlex
 from dataclasses import replace
 
+import onnx
 import pytest
+from tiny_models import tiny_classifier
 
 import invented
 from controller.verdicts.pairs import keep_gate
@@ -73,6 +76,28 @@ def test_a_gate_from_elsewhere_confirms_what_is_from_elsewhere_alone(home, gate,
     assert found.finding is finding
 
 
+def test_the_command_of_another_target_names_it_and_what_it_says_there_is_known(home):
+    alert = only_alert(home, target="nuc", configuration=Configuration("CPU", 8, cores=2, precision="bf16"))
+    command = shlex.split(gate_command(alert))
+    assert command[3:7] == ["--base", "fake==1.0", "--head", "fake==2.0"]
+    options = dict(zip(command[3::2], command[4::2], strict=True))
+    assert (options["--target"], options["--batch"], options["--precision"]) == ("nuc", "8", "bf16")
+
+    measured = {"target": "nuc", "configuration": alert.history.configuration}
+    keep_gate(home.store, "b0000001", digest("net"), ratio=1.2, base="fake==1.0", head="fake==2.0", measured=measured)
+    (found,) = known(home, [alert])
+    assert found.finding is Finding.REGRESSION
+
+
+def test_another_target_is_asked_and_where_it_cannot_be_that_is_why(home, tmp_path):
+    onnx.save(tiny_classifier(), tmp_path / "net.onnx")
+    alert = only_alert(home, target="nuc")
+    real = replace(alert.history, model_digest=home.library.add(tmp_path / "net.onnx").digest)
+    found = confirm(home, replace(alert, history=real))
+    assert found.finding is Finding.UNCONFIRMED
+    assert found.sentence.startswith("no gate could be run: ") and "'nuc'" in found.sentence
+
+
 def test_what_somebody_else_calls_a_gate_confirms_nothing(home):
     alert = only_alert(home)
     home.store.add_benchmark(replace(invented.benchmark(imported=True), plan={"gate": True}))
@@ -104,7 +129,6 @@ def test_what_is_the_machine_needs_no_gate(home):
     ("change", "fields", "words"),
     [
         (replace(CANDIDATE, version=None), {}, "the engine's version is not known on one side"),
-        (CANDIDATE, {"target": "nuc"}, "enginebench gate MODEL --target nuc --base E@OLD --head E@NEW"),
         (CANDIDATE, {"configuration": OPEN}, "a gate has no open loop"),
     ],
 )

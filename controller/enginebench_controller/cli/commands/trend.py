@@ -57,7 +57,8 @@ def trend(
     ] = None,
     find: Annotated[bool, typer.Option("--alerts", help="Where a history changed, and who it was.")] = False,
     confirming: Annotated[
-        bool, typer.Option("--confirm", help="With --alerts: gate the versions before and after, on this machine.")
+        bool,
+        typer.Option("--confirm", help="With --alerts: gate the versions before and after, where it was measured."),
     ] = False,
     budget: Annotated[str, typer.Option(metavar="TIME", help="With --confirm: how long each gate takes.")] = "2m",
     json: Json = False,
