@@ -56,7 +56,7 @@ def test_a_link_opens_its_ladder_with_every_rung(filled):
     assert list(rungs["Status"]) == ["ok", "ok", "ok", "not available"]
     assert rungs["Throughput (FPS)"].isna().tolist() == [False, False, False, True]
     assert "has no device 'GPU'" in rungs["Remarks"].iloc[3]
-    assert any("5.23 times as fast as the first rung" in text for text in texts(app.markdown))
+    assert any("5.23 times as fast as PyTorch" in text for text in texts(app.markdown))
     assert len(app.get("plotly_chart")) == 2
     assert "id=b000000a" in [link.proto.query_string for link in app.get("page_link")]
 

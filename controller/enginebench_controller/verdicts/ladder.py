@@ -1,7 +1,7 @@
 """What a ladder came to: the number of every rung, and what it gained over the one before and over the first."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from enginebench_controller.errors import InputError
@@ -100,11 +100,22 @@ class Ladder:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """One sentence for each way in which rungs of one batch did not run alike; other batches have other inputs."""
+        """What gains are on, where that is not the lowest rung, and each way in which rungs of one batch were unlike.
+
+        Other batches have other inputs.
+        """
+        return (*self._first_with_numbers(), *self._unlike())
+
+    def _first_with_numbers(self) -> Iterator[str]:
+        first = next((one for one in self.rungs if _speed(self.kind, one) is not None), self.rungs[0])
+        if first is not self.rungs[0]:
+            yield f"gains on the first are gains on {first.title}, as {self.rungs[0].title} has no numbers"
+
+    def _unlike(self) -> Iterable[str]:
         numbered = [one for one in self.measurements if one.latency]
         batches = dict.fromkeys(one.configuration.batch for one in numbered)
         groups = ([one for one in numbered if one.configuration.batch == batch] for batch in batches)
-        return tuple(dict.fromkeys(sentence for group in groups for sentence in unequal(group)))
+        return dict.fromkeys(sentence for group in groups for sentence in unequal(group))
 
     @property
     def best(self) -> RungResult | None:

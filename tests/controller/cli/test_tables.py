@@ -71,6 +71,14 @@ def test_a_slow_rung_has_images_a_second_and_an_interval(capsys):
     assert "131.9 ± 4.0" in row(lines, 1)
 
 
+def test_a_ladder_whose_lowest_rung_has_no_numbers_says_what_gains_on_the_first_are_on(capsys):
+    told = "gains on the first are gains on + batch 4, as PyTorch has no numbers"
+    for pytorch, is_told in ((None, True), (47.67, False)):
+        measurements = invented_ladders.measurements(fps={"pytorch": pytorch, "batch-4": 131.86, "throughput": 249.34})
+        print_ladder(ladder_of(invented_ladders.benchmark(), measurements))
+        assert (told in capsys.readouterr().err) is is_told
+
+
 def test_columns_that_would_say_nothing_are_left_out(printed):
     single = replace(invented.measured("m1"), process_spread=None)
     lines, _ = printed(single)

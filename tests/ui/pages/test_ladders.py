@@ -95,9 +95,8 @@ def test_the_table_has_every_rung_with_unknown_as_none():
 
 
 def test_the_best_rung_is_named_with_what_it_brought():
-    assert best_sentence(ladder()) == (
-        "THROUGHPUT hint has the most images a second, 5.23 times as fast as the first rung."
-    )
+    assert best_sentence(ladder()) == ("THROUGHPUT hint has the most images a second, 5.23 times as fast as PyTorch.")
+    assert "1.89 times as fast as + batch 4" in best_sentence(ladder(pytorch=None))
     assert best_sentence(ladder("latency")).startswith("THROUGHPUT hint has the shortest median latency")
     assert best_sentence(ladder(**dict.fromkeys(invented_ladders.FPS))).startswith("No rung has numbers")
 

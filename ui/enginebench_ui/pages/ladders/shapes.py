@@ -69,7 +69,8 @@ def best_sentence(ladder: Ladder) -> str:
         return "No rung has numbers: the reasons stand beside them."
     what = "images a second" if ladder.kind is LadderKind.THROUGHPUT else "the shortest median latency"
     over = best.gain_over_first
-    factor = "" if over is None else f", {1 + over.share:.2f} times as fast as the first rung"
+    titles = {rung.name: rung.title for rung in ladder.rungs}
+    factor = "" if over is None else f", {1 + over.share:.2f} times as fast as {titles[over.over]}"
     noise = "; within the noise" if over is not None and over.is_within_noise else ""
     most = "the most " if ladder.kind is LadderKind.THROUGHPUT else ""
     return f"{best.title} has {most}{what}{factor}{noise}."
