@@ -132,6 +132,14 @@ def test_gains_are_over_the_default_of_each_engine(found):
     assert {row["Known by"] for row in rows} <= {"measuring it", "its likes"}
 
 
+def test_the_chart_names_the_model_where_several_were_tried(found):
+    both = replace(found, tried=tuple(replace(one, model=("net", "other")[n % 2]) for n, one in enumerate(found.tried)))
+    figure = front_figure(both, None, EngineLooks())
+    names = [each[0] for trace in figure.data for each in trace.customdata or ()]
+    assert names and all({"net", "other"} & set(name.split(", ")) for name in names)
+    assert ", net, batch" in alternative(both, None) or ", other, batch" in alternative(both, None)
+
+
 def test_the_front_has_one_colour_an_engine_the_limit_and_the_best(asked, found):
     figure = front_figure(found, asked.latency_limit, EngineLooks())
     traces = {trace.name: trace for trace in figure.data}

@@ -21,6 +21,7 @@ from enginebench_controller.files.verdicts.recommendations import (
     FATES,
     difference_words,
     in_order,
+    known_words,
     recommendation_answer,
     recommendation_html,
     recommendation_markdown,
@@ -41,7 +42,6 @@ from enginebench_controller.runs.recommending import recommend as search_for
 from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
     Recommendations,
-    configuration_words,
     figure_words,
     read_answer,
 )
@@ -239,13 +239,12 @@ def _print_sentence(outcome: SearchOutcome, sentence: str, command: str | None) 
 def _print_points(found: Recommendation) -> None:
     """What the best gains, and the best of all points."""
     for gain in found.gains:
-        known = "" if gain.measured else ", by what its likes took"
+        known = f", {words}" if (words := known_words(gain)) else ""
         remark(f"  {times_words(gain.ratio)} × as good as the default of {gain.engine}{known}")
-    with_model = len({one.model for one in found.tried}) > 1
     with_differences = any(one.output_difference is not None for one in found.tried)
     rows: list[list[object]] = [
         [
-            configuration_words(one, with_model=with_model),
+            found.words_of(one),
             figure_words(found.goal, one),
             UNKNOWN if one.ratio is None else f"{one.ratio[0]:.2f}",
             *([difference_words(one)] if with_differences else []),

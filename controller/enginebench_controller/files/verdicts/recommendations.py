@@ -17,11 +17,11 @@ from enginebench_controller.plan.plan import make_plan, plan_toml
 from enginebench_controller.plan.recommend import make_order
 from enginebench_controller.records import Search
 from enginebench_controller.verdicts.recommend.answer import (
+    GainOverDefault,
     Recommendation,
     Recommendations,
     TriedPoint,
     answer_document,
-    configuration_words,
 )
 from enginebench_controller.verdicts.recommend.search import Fate
 from enginebench_controller.verdicts.recommend.steps import share_words
@@ -89,7 +89,7 @@ def _parts(found: Recommendation) -> list[str]:
     if front:
         parts.append("What is the fastest for so much throughput:")
         parts.append(
-            table(("configuration", "latency ms", "items/s"), [list(_front_row(one)) for one in front], (1, 2))
+            table(("configuration", "latency ms", "items/s"), [list(_front_row(found, one)) for one in front], (1, 2))
         )
     rows = [list(tried_row(found, one)) for one in in_order(found)]
     parts += folded(f"All {len(found.tried)} points", [table(TRIED, rows, numbers=(1, 2, 3, 4, 6))])
@@ -132,7 +132,7 @@ GAINS = ("default of", "the best is so many times as good", "")
 
 
 def _gain_rows(found: Recommendation) -> list[list[str]]:
-    return [[one.engine, times_words(one.ratio), "" if one.measured else "by its likes"] for one in found.gains]
+    return [[one.engine, times_words(one.ratio), known_words(one)] for one in found.gains]
 
 
 TRIED = (
@@ -150,7 +150,7 @@ TRIED = (
 
 def tried_row(found: Recommendation, one: TriedPoint) -> Iterator[str]:
     """What is known of a point, and what became of it."""
-    yield configuration_words(one, with_model=len({each.model for each in found.tried}) > 1)
+    yield found.words_of(one)
     yield rate(one.throughput_items_per_s)
     yield _milliseconds(one)
     yield UNKNOWN if one.peak_rss_bytes is None else f"{one.peak_rss_bytes / 1e6:.0f}"
@@ -175,6 +175,13 @@ def in_order(found: Recommendation) -> list[TriedPoint]:
 def times_words(ratio: tuple[float, float, float] | None) -> str:
     """A ratio with its interval."""
     return UNKNOWN if ratio is None else f"{ratio[0]:.2f} ({ratio[1]:.2f}–{ratio[2]:.2f})"
+
+
+def known_words(gain: GainOverDefault) -> str:
+    """How it is known, where the default was not measured; or that it cannot be known."""
+    if gain.measured:
+        return ""
+    return "it cannot be run" if gain.ratio is None else "by what its likes took"
 
 
 def write_front(found: Recommendation, order: Document, path: Path, *, force: bool) -> None:
@@ -222,8 +229,8 @@ def _save_front(found: Recommendation, order: Document, place: Path | BytesIO, k
         figure.savefig(place, format=kind, dpi=150)
 
 
-def _front_row(one: TriedPoint) -> Iterator[str]:
-    yield configuration_words(one)
+def _front_row(found: Recommendation, one: TriedPoint) -> Iterator[str]:
+    yield found.words_of(one)
     yield _milliseconds(one)
     yield rate(one.throughput_items_per_s)
 

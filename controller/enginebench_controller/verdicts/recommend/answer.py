@@ -66,7 +66,7 @@ class TriedPoint:
 class GainOverDefault:
     """So many times as good as the default of an engine the best is; None where that could not be run.
 
-    `engine` has the device with it where there are several: "torch on CUDA:0".
+    `engine` has its environment, model and device with it where there are several: "torch with net on CUDA:0".
     """
 
     engine: str
@@ -106,6 +106,20 @@ class Recommendation:
     def best_point(self) -> TriedPoint | None:
         """What is recommended, or the nearest to it."""
         return None if self.best is None else self.tried[self.best]
+
+    def words_of(self, one: TriedPoint) -> str:
+        """A point in words: its engine, its size, and what is not as everywhere, its model where several were tried."""
+        asked = one.configuration
+        words = [
+            _engine_words(one, self.tried),
+            *([one.model] if _has_models(self.tried) else []),
+            asked.place_and_size,
+        ]
+        words += [f"{asked.streams} streams"] if asked.streams > 1 else []
+        words += [f"{asked.requests} requests at a time"] if asked.load is not Load.SYNC else []
+        words += [f"{asked.hint} hint"] if asked.hint is not Hint.NONE else []
+        words += [asked.precision] if asked.precision != "f32" else []
+        return ", ".join(words)
 
 
 @dataclass(frozen=True)
@@ -157,7 +171,7 @@ def _one_for_all(
     plan = plan_of(order, spaces[0].points[told.places[0]]).model_copy(
         update={"targets": tuple(one.target for one in found)}
     )
-    name = configuration_words(point, with_model=len({one.model for one in found[0].tried}) > 1)
+    name = found[0].words_of(point)
     if told.outcome is SearchOutcome.CANNOT_TELL:
         name = f"cannot tell whether {name} holds {limits or 'up'} on all"
     worst = max(ratios, key=lambda target: ratios[target][0])
@@ -229,15 +243,14 @@ def recommendation(
     )
 
 
-def configuration_words(one: TriedPoint, *, with_model: bool = False) -> str:
-    """A point in words: its engine, its size, and what is not as everywhere."""
-    asked = one.configuration
-    words = [one.engine, *([one.model] if with_model else []), asked.place_and_size]
-    words += [f"{asked.streams} streams"] if asked.streams > 1 else []
-    words += [f"{asked.requests} requests at a time"] if asked.load is not Load.SYNC else []
-    words += [f"{asked.hint} hint"] if asked.hint is not Hint.NONE else []
-    words += [asked.precision] if asked.precision != "f32" else []
-    return ", ".join(words)
+def _engine_words(one: TriedPoint, tried: Sequence[TriedPoint]) -> str:
+    """Its engine, with the environment where it was tried in several."""
+    several = len({each.environment for each in tried if each.engine == one.engine}) > 1
+    return in_environment(one.engine, one.environment) if several else one.engine
+
+
+def _has_models(tried: Sequence[TriedPoint]) -> bool:
+    return len({one.model for one in tried}) > 1
 
 
 def figure_words(goal: Goal, one: TriedPoint) -> str:
@@ -275,8 +288,7 @@ def _sentence(order: RecommendOrder, found: Recommendation) -> str:
     if best is None:
         reasons = list(dict.fromkeys(one.why for one in found.tried if one.why))
         return f"nothing could be measured: {reasons[0]}" if reasons else "nothing could be measured"
-    with_model = len({one.model for one in found.tried}) > 1
-    name, limits = configuration_words(best, with_model=with_model), " and ".join(found.limits)
+    name, limits = found.words_of(best), " and ".join(found.limits)
     figures = [figure_words(order.goal, best)]
     if found.rate is not None and found.rate.rate_per_s is not None:
         best = replace(best, limit_share=found.rate.of_limit)
@@ -295,16 +307,16 @@ def _sentence(order: RecommendOrder, found: Recommendation) -> str:
     if found.rate is not None:
         breaks = found.rate.breaks_at_per_s
         return told if breaks is None else f"{told}; at {breaks:g} requests/s the limit is broken"
-    return told + _lead(found, with_model=with_model)
+    return told + _lead(found)
 
 
-def _lead(found: Recommendation, *, with_model: bool) -> str:
+def _lead(found: Recommendation) -> str:
     if found.runner_up is None:
         return ""
     rival = found.tried[found.runner_up]
     if rival.ratio is None:
         return ""
-    name = configuration_words(rival, with_model=with_model)
+    name = found.words_of(rival)
     middle, low, high = rival.ratio
     if high < 1 / _CLEAR:  # cheaper than the best of those that hold the limits, and not known to be one of them
         return f"; {name} does {1 / middle:.2f} × as well and may hold {' and '.join(found.limits)}, too: cannot tell"
@@ -458,9 +470,10 @@ def _rate(one: TriedPoint) -> float:
 
 
 def _gains(tried: Sequence[TriedPoint]) -> Iterator[GainOverDefault]:
-    """What the best gains over the default of each engine, and where there are several devices of each of its own."""
+    """What the best gains over the default of each engine, of each of its models, environments and devices."""
     defaults = [one for one in tried if one.is_default]
     several = len({one.configuration.device for one in defaults}) > 1
     for one in defaults:
-        engine = f"{one.engine} on {one.configuration.device}" if several else one.engine
+        engine = _engine_words(one, tried) + (f" with {one.model}" if _has_models(tried) else "")
+        engine = f"{engine} on {one.configuration.device}" if several else engine
         yield GainOverDefault(engine, one.ratio, one.processes > 0)

@@ -29,6 +29,21 @@ def test_markdown_begins_with_the_answer_and_the_command_and_folds_what_was_trie
     assert text.count("| openvino, batch") + text.count("| torch, batch") >= len(found.tried)
 
 
+def test_a_default_that_cannot_be_run_is_not_said_to_be_known_by_its_likes() -> None:
+    asked = order()
+    (torch,) = (place for place, one in enumerate(carried_out(asked).tried) if one.is_default and one.engine == "torch")
+    text = recommendation_markdown(search(asked), carried_out(asked, refused=(torch,)))
+    assert "| torch | – | it cannot be run |" in text
+
+
+def test_the_front_names_the_model_where_several_were_tried() -> None:
+    found = carried_out(order())
+    both = replace(found, tried=tuple(replace(one, model=("net", "other")[n % 2]) for n, one in enumerate(found.tried)))
+    front = recommendation_markdown(search(order()), both).partition("What is the fastest")[2]
+    rows = [line for line in front.partition("<details>")[0].splitlines() if line.startswith("| openvino")]
+    assert rows and all(row.startswith(("| openvino, net, ", "| openvino, other, ")) for row in rows)
+
+
 def test_what_a_slow_model_does_in_a_second_is_no_zero() -> None:
     asked = order()
     found = carried_out(asked)

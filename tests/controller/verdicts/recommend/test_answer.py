@@ -65,6 +65,22 @@ def test_defaults_of_several_devices_are_told_apart() -> None:
     assert gains == {"openvino on CPU", "torch on CPU", "torch on CUDA:0"}
 
 
+def test_of_several_models_each_default_and_each_point_says_which_it_is_of() -> None:
+    found = carried_out(order(models=["net", "other"], axes={}, budget="1m"))
+    assert {one.engine for one in found.gains} == {
+        f"{engine} with {model}" for engine in ("openvino", "torch") for model in ("net", "other")
+    }
+    assert all(found.words_of(one).startswith(f"{one.engine}, {one.model}, batch") for one in found.tried)
+
+
+def test_an_engine_in_several_environments_is_told_with_them() -> None:
+    found = carried_out(order())
+    again = replace(found.best_point, environment="old")
+    both = replace(found, tried=(*found.tried, again))
+    assert [one.words_of(again).partition(",")[0] for one in (found, both)] == ["openvino", "openvino@old"]
+    assert both.words_of(found.best_point).startswith("openvino, batch")
+
+
 def test_the_front_has_only_what_nothing_beats_in_both() -> None:
     tried = [one for one in carried_out(order()).tried if one.limited_ns is not None]
     front = [one for one in tried if one.on_front]

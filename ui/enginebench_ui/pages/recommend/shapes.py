@@ -17,7 +17,6 @@ from enginebench_controller.verdicts.recommend.answer import (
     GainOverDefault,
     Recommendation,
     TriedPoint,
-    configuration_words,
 )
 from enginebench_controller.verdicts.recommend.candidates import LimitShare
 from enginebench_controller.verdicts.recommend.search import Fate
@@ -128,11 +127,10 @@ def _known_by(one: GainOverDefault) -> str:
 
 def tried_rows(found: Recommendation, limit: LatencyLimit | None) -> tuple[Row, ...]:
     """Return a row a point, the best first, with why each is not the one."""
-    with_model = len({one.model for one in found.tried}) > 1
     return tuple(
         cells(
             {
-                "Configuration": configuration_words(one, with_model=with_model),
+                "Configuration": found.words_of(one),
                 "Found": FATES[one.fate],
                 "Items/s": one.throughput_items_per_s,
                 latency_heading(limit): _latency_ms(one),
@@ -195,7 +193,7 @@ def front_figure(found: Recommendation, limit: LatencyLimit | None, engines: Eng
     names = list(dict.fromkeys(one.engine for one in measured))
     figure = go.Figure([_front(measured)])
     for name in names:
-        figure.add_trace(_points(name, [one for one in measured if one.engine == name], engines, limit))
+        figure.add_trace(_points(name, found, engines, limit))
     if (best := found.best_point) in measured and best is not None:
         figure.add_trace(_ring(best))
     rates = [_rate(one) for one in measured]
@@ -221,7 +219,7 @@ def _axis(title: str, values: Sequence[float]) -> dict[str, Any]:
 def alternative(found: Recommendation, limit: LatencyLimit | None) -> str:
     """Say what the chart shows, for those who do not see it."""
     front = sorted((one for one in _measured(found) if one.on_front), key=lambda one: _latency_ms(one) or 0.0)
-    told = (f"{configuration_words(one)}: {number(_latency_ms(one))} ms, {number(_rate(one))} items/s" for one in front)
+    told = (f"{found.words_of(one)}: {number(_latency_ms(one))} ms, {number(_rate(one))} items/s" for one in front)
     bound = "" if limit is None else f" The limit is {limit}."
     return f"{_percentile(limit)} latency and throughput; on the front lie {'; '.join(told)}.{bound}"
 
@@ -242,8 +240,8 @@ def _front(measured: Sequence[TriedPoint]) -> go.Scatter:
     )
 
 
-def _points(engine: str, points: Sequence[TriedPoint], engines: EngineLooks, limit: LatencyLimit | None) -> go.Scatter:
-    look = engines.of(engine)
+def _points(engine: str, found: Recommendation, engines: EngineLooks, limit: LatencyLimit | None) -> go.Scatter:
+    look, points = engines.of(engine), [one for one in _measured(found) if one.engine == engine]
     marker: dict[str, Any] = {
         "color": look.colour,
         "symbol": look.symbol,
@@ -256,7 +254,7 @@ def _points(engine: str, points: Sequence[TriedPoint], engines: EngineLooks, lim
         mode="markers",
         name=html.escape(engine),
         marker=marker,
-        customdata=[[html.escape(configuration_words(one)), FATES[one.fate]] for one in points],
+        customdata=[[html.escape(found.words_of(one)), FATES[one.fate]] for one in points],
         hovertemplate=(
             f"%{{customdata[0]}}<br>{_percentile(limit)} %{{x:,.4~r}} ms, %{{y:,.4~r}} items/s<br>%{{customdata[1]}}"
             "<extra></extra>"
