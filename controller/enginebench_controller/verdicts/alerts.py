@@ -217,9 +217,9 @@ def _other_machine(first: Sequence[TrendPoint], second: Sequence[TrendPoint]) ->
 def _reference_words(reference: float | None) -> str:
     if reference is None:
         return "how fast the machine was is not known, as no reference work was done on one side"
-    if abs(reference) < LEFT_OVER:
+    if not reference:  # no part of it changed beyond chance
         return "the reference work between blocks takes as long as before"
-    return f"the reference work between blocks takes {exp(reference):.2f}× as long"
+    return f"the reference work between blocks takes {exp(reference):.3f}× as long"
 
 
 def _disturbed(first: Sequence[TrendPoint], second: Sequence[TrendPoint], change: float) -> str:
