@@ -114,10 +114,13 @@ def answers_within(
     models: Collection[ModelVersion] = (),
     plan: Mapping[str, Any] | None = None,
     practical: float = PRACTICAL,
+    *,
+    imported: bool = False,
 ) -> tuple[Answer, ...]:
     """An answer for each group of two or more in one benchmark, which must have been read with blocks.
 
     `models`, all those of the store, tell which versions are one family; `plan` is the benchmark's, for the command.
+    There is no command for one that was imported: typed here, it would measure another machine.
     There are none for a ladder, whose rungs are no rivals, and for a gate, which has its own.
     """
     if plan and (plan.get("ladder") or plan.get("gate")):
@@ -125,7 +128,8 @@ def answers_within(
     if not (groups := _groups(measurements, models)):
         return ()
     wrong = _wrong(list(measurements), models)
-    ground = AnswerGround(blocks, models, wrong, plan, practical, NOTHING_ENDED_EARLY, NO_SNAPSHOTS)
+    again = None if imported else plan
+    ground = AnswerGround(blocks, models, wrong, again, practical, NOTHING_ENDED_EARLY, NO_SNAPSHOTS)
     return tuple(_answer(Rival.of(group, models), ground) for group in groups)
 
 
@@ -135,7 +139,7 @@ def answers_of(
     """The answers of a stored benchmark; `models` are all those of the store."""
     rivals = [one.id for group in _groups(measurements, models) for one in group if one.latency is not None]
     blocks = store.block_latencies(rivals) if rivals else {}
-    return answers_within(measurements, blocks, models, benchmark.plan)
+    return answers_within(measurements, blocks, models, benchmark.plan, imported=benchmark.imported)
 
 
 def answers_across(

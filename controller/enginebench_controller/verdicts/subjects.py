@@ -144,7 +144,8 @@ def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: f
     compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned, snapshots)
     blocks = home.store.block_latencies([one.id for one in given if one.latency is not None])
     if len(benchmarks) == 1:
-        answers = answers_within(given, blocks, models, benchmarks[0].plan, practical)
+        (one,) = benchmarks
+        answers = answers_within(given, blocks, models, one.plan, practical, imported=one.imported)
     else:
         answers = answers_across(compared, names, blocks, models, practical, planned, snapshots)
     judged = replace(soundness(given, models), left_out=left_out(benchmarks))

@@ -3,6 +3,7 @@
 import shlex
 import tomllib
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -23,6 +24,7 @@ from enginebench_controller.records import (
     InputTensor,
     Load,
 )
+from enginebench_controller.verdicts.answers import answers_of
 from offered import engine, target
 
 NET = invented.model(name="net")
@@ -91,6 +93,17 @@ def test_the_command_is_one_that_can_be_typed():
     plan = asked_again(fields)
     assert (plan.models, plan.shapes, plan.input_values) == (("a b.onnx",), {"x": "1x8"}, {"n": "0..5"})
     assert (plan.image.mean, plan.input_folder) == ((0.5, 0.25), "/some where")
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_what_was_imported_has_no_command_as_typed_here_it_would_measure_another_machine(imported):
+    members = [member(name, ms, spread=0.2) for name, ms in (("openvino", 4.0), ("ort", 4.1))]
+    plan = make_plan({"models": ["net.onnx"]}, "run").document()
+    benchmark = replace(invented.benchmark(imported=imported), plan=plan)
+    kept = SimpleNamespace(block_latencies=lambda _ids: {one.id: blocks for one, blocks in members})
+    (answer,) = answers_of(kept, benchmark, [one for one, _ in members], ())
+    assert "cannot tell" in answer.sentence
+    assert [answer.command is None, answer.advice is None] == [imported, imported]
 
 
 def test_what_was_said_of_inputs_of_another_model_is_left_out():
