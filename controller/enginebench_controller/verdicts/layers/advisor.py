@@ -404,7 +404,8 @@ def pruning_pays(subject: AdvisedProfile) -> Iterator[Advice]:
         "pruning-pays",
         Severity.GAIN,
         f"with {percent(best.sparsity)} of the weights zero the model ran {_promise(best):.2f} times as fast ({known})",
-        "see `enginebench prospects show`; whether the model's answers survive it takes a retraining to say",
+        f"see `enginebench prospects show {found.series.dense.id}`; whether the model's answers survive it takes a "
+        "retraining to say",
         subject.profile.id,
         {"sparsity": best.sparsity, "speedup": _promise(best), "known_from": known},
     )

@@ -224,6 +224,8 @@ def test_a_sum_below_the_latency_is_laid_on_the_machine_where_the_counters_saved
 def test_pruning_that_pays_goes_by_what_was_seen():
     passes = sweep((0.0, (10, 2, 20)), (0.9, (4, 2, 5)))
     (found,) = only("pruning-pays", plain(), imposed=passes)
+    (dense,) = (one for one in passes if not one.imposed_sparsity)
+    assert f"`enginebench prospects show {dense.id}`" in found.remedy
     assert found.evidence == {
         "sparsity": pytest.approx(0.9),
         "speedup": pytest.approx(32 / 11),
