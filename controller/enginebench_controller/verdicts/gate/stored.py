@@ -33,7 +33,7 @@ from enginebench_controller.verdicts.gate.results import (
     seconds_for,
 )
 from enginebench_controller.verdicts.gate.rule import MOST_PROMISED, GateOutcome, promised_difference
-from enginebench_controller.verdicts.gate.words import able_words, whole_seconds
+from enginebench_controller.verdicts.gate.words import able_words, budget_words, whole_seconds
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_controller.verdicts.layers.rows import LayerRow
 from enginebench_controller.verdicts.output_check import check_outputs
@@ -219,7 +219,7 @@ def promise(plan: Plan, known: History | None) -> Sequence[str]:
     if parse_duration_ns(terms.budget) / 1e9 < known.pair_seconds:
         raise InputError(
             f"--budget {terms.budget} is too short for one process pair, which takes {known.pair_seconds:.1f} s here; "
-            f"{FEWEST_PAIRS} of them tell something: give {whole_seconds(FEWEST_PAIRS * known.pair_seconds)} or more"
+            f"{FEWEST_PAIRS} of them tell something: {budget_words(FEWEST_PAIRS * known.pair_seconds)}"
         )
     metric = terms.metrics[0]
     if metric not in terms.promised:
@@ -251,7 +251,7 @@ def first_step_promise(terms: GateTerms, known: History | None) -> Sequence[str]
     if budget_s < least_s:
         raise InputError(
             f"--budget {terms.budget} is too short to tell anything: it takes {FEWEST_PAIRS} process pairs, and one "
-            f"takes {known.pair_seconds:.1f} s here; give {whole_seconds(least_s)} or more"
+            f"takes {known.pair_seconds:.1f} s here; {budget_words(least_s)}"
         )
     metric = terms.metrics[0]
     if metric not in known.spreads:

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from enginebench_controller.plan.plan import BASE, GateMetric, GateTerms, parse_duration_ns, parse_percent
+from enginebench_controller.plan.plan import (
+    BASE,
+    LONGEST_BUDGET_NS,
+    GateMetric,
+    GateTerms,
+    parse_duration_ns,
+    parse_percent,
+)
 from enginebench_controller.verdicts.gate.results import (
     GateResult,
     LayerShare,
@@ -187,7 +194,7 @@ def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
 def _enough(pair_seconds: float, budget: str) -> str:
     """What a pair takes, and the budget for enough of them where this one was too short, rather than broken off."""
     wanted = _PAIRS_THAT_TELL * pair_seconds
-    more = f": give --budget {whole_seconds(wanted)} or more" if wanted > parse_duration_ns(budget) / 1e9 else ""
+    more = f": {budget_words(wanted)}" if wanted > parse_duration_ns(budget) / 1e9 else ""
     return f"; one takes {pair_seconds:.1f} s here{more}"
 
 
@@ -209,6 +216,13 @@ def _more_budget(result: GateResult, one: MetricResult) -> str:
     if seconds is None or seconds <= parse_duration_ns(result.terms.budget) / 1e9:
         return ""
     return f"; --budget {whole_seconds(seconds)} would tell"
+
+
+def budget_words(seconds: float) -> str:
+    """Which `--budget` has so much time, and that none has where it is more than the longest."""
+    if seconds * 1e9 >= LONGEST_BUDGET_NS:
+        return "too few go into an hour, the longest budget, to tell anything"
+    return f"give --budget {whole_seconds(seconds)} or more"
 
 
 def whole_seconds(seconds: float) -> str:

@@ -100,6 +100,8 @@ def test_too_few_pairs_say_which_budget_has_enough_unless_it_was_enough_and_brok
     told = headline(result(pairs=1, compile_ns=9 * 10**9))
     assert told.endswith("one takes 9.0 s here: give --budget 46s or more")
     assert headline(result(pairs=1)).endswith("one takes 0.1 s here")
+    endless = headline(result(pairs=1, compile_ns=800 * 10**9))
+    assert endless.endswith("one takes 800.0 s here: too few go into an hour, the longest budget, to tell anything")
 
 
 def test_a_d_that_was_cut_is_not_called_what_can_be_told() -> None:

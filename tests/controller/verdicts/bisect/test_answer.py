@@ -120,5 +120,5 @@ def test_a_budget_that_leaves_it_in_doubt_is_told_before_the_first_step_with_wha
 
 def test_a_budget_that_tells_nothing_is_refused_with_the_least_that_would_do() -> None:
     slow = History(20, Likeness.SAME, {GateMetric.LATENCY: 0.01}, pair_seconds=40.0)
-    with pytest.raises(InputError, match=r"--budget 60s is too short to tell anything: .* give 81s or more"):
+    with pytest.raises(InputError, match=r"--budget 60s is too short to tell anything: .* give --budget 81s or more"):
         first_step_promise(TERMS, slow)
