@@ -199,7 +199,7 @@ def answer_of(home: Home, search: Search, order: BisectOrder, done: Replay) -> B
         step=_ratio(found.step),
         whole=_ratio(found.whole),
         share=found.share,
-        further_steps=found.has_further_steps,
+        further_steps=found.has_further_steps and len(names) > 1 + len(found.suspects),
         reason=found.reason,
         gates=gates_of(order, done),
         skipped=_skipped(order, done.asked),

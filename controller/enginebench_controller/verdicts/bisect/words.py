@@ -77,8 +77,9 @@ def way_words(answer: BisectAnswer) -> str:
 def remarks(answer: BisectAnswer) -> Iterator[str]:
     """What to know beside the answer, the gravest first."""
     yield from answer.remarks
-    if answer.further_steps:
-        rest = f"{1 - (answer.share or 0):.0%}".replace("%", " %")
+    share = answer.share or 0.0
+    if answer.further_steps and share < ALL_OF_IT:
+        rest = f"{1 - share:.0%}".replace("%", " %")
         yield f"further steps: the rest of the difference, {rest}, came with other {answer.bisected}"
     yield from (f"skipped {called(answer, name)}: {reason}" for name, reason in answer.skipped.items())
     if answer.layers_note:

@@ -5,7 +5,7 @@ import pytest
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
 from enginebench_controller.plan.bisect import BisectKind
 from enginebench_controller.verdicts.bisect.decision import BisectFinding
-from enginebench_controller.verdicts.bisect.words import headline, way_words
+from enginebench_controller.verdicts.bisect.words import headline, remarks, way_words
 from invented_bisects import ANSWER, search
 
 FOUND = (
@@ -17,6 +17,8 @@ FOUND = (
 def test_the_sentence_names_the_culprit_and_what_it_explains() -> None:
     assert headline(ANSWER) == FOUND
     whole = ANSWER.model_copy(update={"share": 1.0})
+    assert not any("further steps" in one for one in remarks(whole)), "it is the whole difference"
+    assert "further steps: the rest of the difference, 49 %, came with other versions" in remarks(ANSWER)
     assert headline(whole).endswith(", which is the difference between 1.20.0 and 1.22.0 (1.200×, 1.170 to 1.230)")
 
 

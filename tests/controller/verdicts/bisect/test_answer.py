@@ -12,7 +12,8 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
 from enginebench_controller.records import EngineRef, Failure, FailureKind, Measurement, Status
-from enginebench_controller.verdicts.bisect.answer import answer_of, replay
+from enginebench_controller.stats.paired import RatioInterval
+from enginebench_controller.verdicts.bisect.answer import Replay, answer_of, replay
 from enginebench_controller.verdicts.bisect.decision import BisectFinding, Decided, GatePurpose, Question
 from enginebench_controller.verdicts.gate.stored import History, Likeness, first_step_promise
 
@@ -103,6 +104,16 @@ def test_a_version_that_ran_with_older_packages_only_is_told_so(home: Home) -> N
 
 
 TERMS = GateTerms(budget="60s", tolerate="2.5%", promised={GateMetric.LATENCY: 0.05})
+
+
+@pytest.mark.parametrize(("candidates", "further"), [(2, False), (3, True)])
+def test_of_two_candidates_there_are_no_further_steps(home: Home, candidates: int, further: bool) -> None:
+    """Good and bad are neighbours there: the two gates of them differ by luck alone."""
+    whole, step = RatioInterval(0.4, 0.39, 0.41), RatioInterval(0.3, 0.29, 0.31)
+    last = candidates - 1
+    found = Decided(BisectFinding.CULPRIT, (last,), last - 1, whole, step)
+    order = ORDER.model_copy(update={"candidates": ORDER.candidates[:candidates]})
+    assert answer_of(home, invented_bisects.search(None), order, Replay((), found, {})).further_steps is further
 
 
 def test_a_budget_that_leaves_it_in_doubt_is_told_before_the_first_step_with_what_would_do() -> None:
