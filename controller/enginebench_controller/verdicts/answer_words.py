@@ -77,9 +77,9 @@ def ranked(order: Sequence[Rival], found: Ranking) -> str:
     """A ranking in which every member is told from the fastest, or the same as it."""
     same, slower = _split(order, found)
     if not slower:
-        return f"{listed(same)} are the same within {_percent(found.bound)}"
+        return f"{listed(same)} are the same within {rounded_up(found.bound)}"
     if len(same) > 1:
-        return f"{listed(same)} are the same within {_percent(found.bound)}, {_faster(same, found)} {_slower(slower)}"
+        return f"{listed(same)} are the same within {rounded_up(found.bound)}, {_faster(same, found)} {_slower(slower)}"
     (name, first), *others = slower
     words = [f"{_times(first)} as fast as {name}", *(f"{_factor(one)} {other}" for other, one in others[:MOST_NAMED])]
     more = [f"and {len(others) - MOST_NAMED} more"] if len(others) > MOST_NAMED else []
@@ -173,7 +173,7 @@ def _digits(one: Rank) -> int:
     return 1 if one.high - one.low >= 0.1 and one.low >= 1.05 else 2
 
 
-def _percent(share: float | None) -> str:
+def rounded_up(share: float | None) -> str:
     """A bound in whole per cent, rounded up, and at least 1."""
     return f"{max(1, -int(-100 * (share or 0.0) // 1))} %"
 

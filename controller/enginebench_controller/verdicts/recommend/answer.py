@@ -14,8 +14,11 @@ from enginebench_controller.plan.points import Point, Space, plan_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder, limit_words, output_limit_words
 from enginebench_controller.records import Configuration, Hint, Load, MachineUse, TargetSnapshot
 from enginebench_controller.records.target import in_environment
+from enginebench_controller.stats.ranking import ALIKE
+from enginebench_controller.verdicts.answer_words import rounded_up
 from enginebench_controller.verdicts.disturbances import WORTH_A_WORD, others_used, remedy
 from enginebench_controller.verdicts.gate.rule import ANYTHING
+from enginebench_controller.verdicts.gate.words import interval_words
 from enginebench_controller.verdicts.recommend.candidates import LAST, LimitShare
 from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.rates import RateFound
@@ -311,17 +314,18 @@ def _sentence(order: RecommendOrder, found: Recommendation) -> str:
 
 
 def _lead(found: Recommendation) -> str:
-    if found.runner_up is None:
-        return ""
-    rival = found.tried[found.runner_up]
-    if rival.ratio is None:
+    rival = None if found.runner_up is None else found.tried[found.runner_up]
+    if rival is None or rival.ratio is None:
         return ""
     name = found.words_of(rival)
     middle, low, high = rival.ratio
     if high < 1 / _CLEAR:  # cheaper than the best of those that hold the limits, and not known to be one of them
         return f"; {name} does {1 / middle:.2f} × as well and may hold {' and '.join(found.limits)}, too: cannot tell"
     if low <= _CLEAR:
-        return f"; as good within {100 * max(high - 1, 1 - low):.0f} %: {name}"
+        apart = max(high - 1, 1 - low)
+        if apart > ALIKE:
+            return f"; not told apart from {name} ({interval_words(low, high)} ×)"
+        return f"; as good within {rounded_up(apart)}: {name}"
     if found.goal is Goal.THROUGHPUT:
         return f", {middle:.2f} × the next best ({name})"
     return f"; the next best ({name}) takes {middle:.2f} × as {'much' if found.goal is Goal.MEMORY else 'long'}"

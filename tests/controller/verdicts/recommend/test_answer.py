@@ -30,7 +30,22 @@ def test_the_answer_is_a_sentence_with_the_limit_and_what_it_is_better_than() ->
     assert found.outcome is SearchOutcome.FOUND
     assert found.sentence.startswith("openvino, batch 4, 2 cores, ")
     assert "(limit 20 ms, held with 95 % confidence)" in found.sentence
-    assert "the next best (" in found.sentence or "as good within" in found.sentence
+    assert any(one in found.sentence for one in ("the next best (", "as good within", "not told apart from"))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        ((1.0, 0.997, 1.004), "; as good within 1 %: "),
+        ((1.0, 0.98, 1.041), "; as good within 5 %: "),
+        ((1.4, 0.8, 2.4), "; not told apart from torch, batch"),
+    ],
+)
+def test_as_good_is_what_is_known_to_be_within_a_few_per_cent_rounded_up(ratio, words) -> None:
+    found = carried_out(order(axes={}, budget="1m"))
+    (rival, *_) = (place for place, one in enumerate(found.tried) if one.engine == "torch")
+    tried = tuple(replace(one, ratio=ratio) if place == rival else one for place, one in enumerate(found.tried))
+    assert answer._lead(replace(found, tried=tried, runner_up=rival)).startswith(words)
 
 
 def test_what_does_more_and_may_hold_the_limits_is_not_called_as_good() -> None:
