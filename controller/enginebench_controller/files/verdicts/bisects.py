@@ -4,11 +4,11 @@ from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import DocumentForm, NamedForm
 from enginebench_controller.files.report_forms import cell, table
 from enginebench_controller.plan.bisect import BisectKind
-from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.records import Search
 from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate, Ratio
 from enginebench_controller.verdicts.bisect.decision import BisectFinding
 from enginebench_controller.verdicts.bisect.words import (
+    WHAT,
     called,
     headline,
     ratio_words,
@@ -62,14 +62,13 @@ def bisect_markdown(answer: BisectAnswer) -> str:
 def _title(answer: BisectAnswer) -> str:
     if answer.culprit is None:
         return f"enginebench bisect: {TITLES[answer.finding]}"
-    change = {GateMetric.COMPILE: "compiles slower", GateMetric.MEMORY: "takes more memory"}.get(
-        answer.metric, "is slower"
-    )
     since = f" since {answer.before}" if answer.bisected is BisectKind.VERSIONS else f" than {answer.before}"
-    return f"{called(answer, answer.culprit)} {change}{since}"
+    return f"{called(answer, answer.culprit)} is {WHAT[answer.metric]}{since}"
 
 
 def _share(layer: LayerShare) -> str:
+    if layer.share is not None and layer.share > 1:
+        return "more than all"
     return UNKNOWN if layer.share is None else f"{layer.share:.0%}".replace("%", " %")
 
 

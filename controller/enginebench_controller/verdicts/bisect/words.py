@@ -9,12 +9,14 @@ from enginebench_controller.verdicts.bisect.decision import BisectFinding, GateP
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.words import UNKNOWN
 
-_WHAT = {
+WHAT = {
     GateMetric.LATENCY: "slower",
     GateMetric.FIRST_INFERENCE: "slower to its first inference",
     GateMetric.COMPILE: "slower to compile",
     GateMetric.MEMORY: "larger in memory",
 }
+"""What one is that is worse, by the metric."""
+
 _MARKS = {GateOutcome.WORSE: "worse", GateOutcome.PASSES: "as good", GateOutcome.CANNOT_TELL: "cannot tell"}
 ALL_OF_IT = 0.95
 
@@ -28,7 +30,7 @@ def headline(answer: BisectAnswer) -> str:
         case BisectFinding.ONE_OF:
             one_of = ", ".join(answer.suspects)
             told = f"{called(answer, answer.suspects[-1])} is {_by(answer, answer.step)} than {answer.before}"
-            return f"one of {one_of} has made it {_WHAT[answer.metric]}: {told}, and those between came to nothing"
+            return f"one of {one_of} has made it {WHAT[answer.metric]}: {told}, and those between came to nothing"
         case BisectFinding.EXCHANGED:
             return f"good and bad are exchanged: {bad} is better than {good} ({ratio_words(answer.whole)})"
         case BisectFinding.NOT_APART:
@@ -88,7 +90,7 @@ def remarks(answer: BisectAnswer) -> Iterator[str]:
 
 def _by(answer: BisectAnswer, found: Ratio | None) -> str:
     percent = "" if found is None else f"{100 * (found.ratio - 1):.1f} % "
-    return f"{percent}{_WHAT[answer.metric]} ({ratio_words(found)})"
+    return f"{percent}{WHAT[answer.metric]} ({ratio_words(found)})"
 
 
 def _part(answer: BisectAnswer) -> str:

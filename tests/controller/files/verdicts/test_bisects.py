@@ -4,8 +4,10 @@ import pytest
 
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
 from enginebench_controller.plan.bisect import BisectKind
+from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.verdicts.bisect.decision import BisectFinding
 from enginebench_controller.verdicts.bisect.words import headline, remarks, way_words
+from enginebench_controller.verdicts.gate.results import LayerShare
 from invented_bisects import ANSWER, search
 
 FOUND = (
@@ -73,6 +75,13 @@ def test_the_issue_has_machine_versions_layers_verdicts_and_the_command() -> Non
         "\n- skipped onnxruntime 1.20.1: no wheel\n",
     ):
         assert part in told
+
+
+def test_the_title_of_the_issue_has_the_metric_and_no_layer_is_more_than_all_in_per_cent() -> None:
+    layers = (LayerShare("Conv_4", "Conv", 310_000, 2.12),)
+    text = bisect_markdown(ANSWER.model_copy(update={"metric": GateMetric.FIRST_INFERENCE, "layers": layers}))
+    assert "is slower to its first inference since 1.21.0" in text.partition("**")[0]
+    assert "| more than all |" in text and "212 %" not in text
 
 
 def test_the_document_begins_with_the_sentence_and_has_what_is_kept() -> None:
