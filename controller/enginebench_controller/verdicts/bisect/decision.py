@@ -207,7 +207,7 @@ def _why(look: GateSeen, what: str) -> str:
     if told := look.reason or look.base_reason:
         return f"{what} came to nothing: {told}"
     if look.is_doubtful:
-        return f"{what} cannot tell, not with {PATIENCE} budgets either"
+        return f"{what} cannot tell, not with {PATIENCE} budgets, an hour at most, either"
     return "each was told from good by its side, and the two not from each other"
 
 

@@ -132,6 +132,7 @@ def test_what_is_in_doubt_is_asked_once_more_with_a_longer_budget_and_then_canno
 
     found, asked = bisected(blurred)
     assert found.finding is BisectFinding.CANNOT_TELL
+    assert found.reason.endswith("cannot tell, not with 3 budgets, an hour at most, either"), "three of 1h are none"
     assert found.suspects == tuple(range(1, 16))
     assert [(one.head, one.patience) for one in asked[1:]] == [(7, 1), (7, PATIENCE)]
 
