@@ -1,7 +1,7 @@
 """How figures, ratios and remarks are written, the same in terminals, pages, reports and charts; unknown is –."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
