@@ -290,8 +290,10 @@ def _shortlist(known: Known) -> list[int]:
         return nearest if doubted or not nearest or len(known.telling(nearest[0])) < FRESH else []
     safest = max(known.measured, key=lambda one: (known.chance[one], -known.cost.middle[one]))
     sure = known.safe()
-    # What nobody has looked at may be best, all of it: while one is known, fresh processes are for what was looked at.
-    promising = [one for one in known.promising() if leader is None or one in known.measured]
+    # What nobody has looked at may be best, all of it: until the best so far is told, those of which something is known
+    # go first. Then it is the others that keep a search from its end.
+    is_told = leader is None or len(known.telling(leader)) >= FRESH
+    promising = [one for one in known.promising() if is_told or one in known.measured]
     wanted = [*promising[:2], safest if sure is None else sure, *known.by_cost()[:2]]
     is_held = leader is not None and len(known.telling(leader)) >= FRESH and known.limits(leader) is Limits.HELD
     if is_held and len(known.contenders()) < 2:

@@ -152,13 +152,28 @@ def test_it_begins_broad_and_keeps_ever_fewer() -> None:
     assert sum(one.seconds for one in taken) <= TERMS.budget_s
 
 
-def test_fresh_processes_are_for_what_was_looked_at_while_a_best_is_known() -> None:
+def test_fresh_processes_are_for_what_was_looked_at_until_the_best_so_far_is_told() -> None:
     """Of the others more may be expected, but each is one of many: rounds of the last stage are too dear for looks."""
     looked = take(Step(StepPurpose.LOOK, (0, 2, 8), 1, 0.5), limit=2.0)
-    confirmed = take(Step(StepPurpose.CONFIRM, (2,), FRESH, 1.0), limit=2.0, begun=1)
+    confirmed = take(Step(StepPurpose.CONFIRM, (2,), FRESH - 1, 1.0), limit=2.0, begun=1)
     step = next_step(POINTS, TERMS, [looked, confirmed])
     assert isinstance(step, Step)
     assert set(step.candidates) <= {0, 2, 8}
+
+
+def test_a_small_space_without_limits_is_told_long_before_the_budget_ends() -> None:
+    """Also where one was never looked at, as more were to be than a first look holds."""
+    space = [{"engine": engine, "batch": batch} for engine, batch in product("abc", (1.0, 4.0, 8.0))]
+    terms = SearchTerms(budget_s=240.0, limits=0, start_s=1.0, look_s=0.5)
+    taken = []
+    while isinstance(step := next_step(space, terms, taken), Step):
+        rounds = tuple(
+            {place: Reading(0.1 * place + luck(place, 100 * len(taken) + number), ()) for place in step.candidates}
+            for number in range(step.rounds)
+        )
+        taken.append(StepTaken(step, rounds, {}, EACH_S * len(step.candidates) * step.rounds))
+    assert step.outcome is SearchOutcome.FOUND and step.best == 0
+    assert sum(one.seconds for one in taken) < terms.budget_s / 2
 
 
 def test_who_is_refused_never_comes_again_and_the_reason_is_told() -> None:
