@@ -132,7 +132,14 @@ def test_a_planted_engine_fails(engine_class: type, statement: Statement, tmp_pa
     assert_fails(engine_class(), statement, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["cache_dir", "modelPath", "CACHE_DIR", "plugins.libraryFiles", "directory"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cache_dir", "modelPath", "CACHE_DIR", "plugins.libraryFiles", "directory"),
+        *("workdir", "cachepath", "OUTFILE", "modelPATH", "file2", "kvcache", "profile"),
+        *("directories", "prefixes", "libraries", "caches", "folders", "dirname"),
+    ],
+)
 def test_an_option_that_names_a_file_or_a_folder_fails(name: str) -> None:
     with pytest.raises(AssertionError, match=name):
         EngineContract().test_its_options_are_typed_and_name_no_file(planted.WithOption(name))
@@ -144,7 +151,9 @@ def test_an_option_that_names_a_file_or_a_folder_fails(name: str) -> None:
         ("perf_profile", str, ("burst", "balanced")),
         ("kv_cache", str, ("paged", "whole")),
         ("profiler", str, ()),
+        ("profiling_level", str, ()),
         ("bidirectional", str, ()),
+        ("directions", str, ()),
         ("prefix_caching", bool, ()),
         ("cache_bits", int, ()),
     ],

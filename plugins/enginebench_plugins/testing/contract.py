@@ -41,9 +41,8 @@ LONGEST_NAME = 100
 """Of a version and a device: an agent lists no more characters."""
 MOST_LISTED = 64
 OPTION_TYPES = (bool, int, float, str)
-FILE_WORDS = frozenset(
-    ("path", "file", "filename", "filepath", "dir", "directory", "folder", "cache", "library", "prefix")
-)
+FILE_WORD = re.compile(r"(path|file|dir|director(y|ie)|folder|cache|librar(y|ie)|prefixe?)(name)?s?$")
+"""How a word ends that stands for a file; what goes on after it is another, as in profiler and directions."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 RELEASE_CYCLES = 4
 
@@ -93,8 +92,8 @@ class ComputingContract(Workbench):
             assert option.help
             assert all(type(choice) is option.type for choice in option.choices)
             is_free = option.type is str and not option.choices  # nothing else can name a file
-            words = {word.lower().removesuffix("s") for word in _WORD.findall(option.name)}
-            assert not (is_free and words & FILE_WORDS), option.name
+            words = _WORD.findall(option.name)
+            assert not (is_free and any(FILE_WORD.search(word.lower()) for word in words)), option.name
 
     @promise("An agent lists 64 options, and 64 choices of each")
     def test_all_of_its_options_and_choices_are_listed(self, engine: spec.Engine) -> None:
