@@ -273,13 +273,15 @@ def test_statements_that_were_not_looked_at_are_counted(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("while_at_it", "ended"), [('touch "$5"', 0), (":", None)])
+@pytest.mark.parametrize(
+    ("step_s", "does", "ended"), [(3.0, 'for _ in 1 2 3 4; do touch "$5"; sleep 1; done', 0), (0.5, "sleep 60", None)]
+)
 async def test_a_process_that_goes_on_is_waited_for(
-    while_at_it: str, ended: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step_s: float, does: str, ended: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contract, "STEP_S", 2.0)
+    monkeypatch.setattr(contract, "STEP_S", step_s)
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nfor _ in 1 2 3 4 5 6 7 8; do {while_at_it}; sleep 0.5; done\n")
+    python.write_text(f"#!/bin/sh\n{does}\n")
     python.chmod(0o755)
     assert (await contract.tested_contract(python, "mine", tmp_path))[0] == ended
 
