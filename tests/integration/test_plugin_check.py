@@ -260,7 +260,7 @@ ENDED = {"statement": "it works", "outcome": "passed"}
         (
             None,
             BEGUN,
-            "its process was at one step for more than 180 s in “it works”, so that 2 other statements were not "
+            "its process was at one step for more than 200 s in “it works”, so that 2 other statements were not "
             "looked at: no",
         ),
         (7, [{"statements": 1}, *BEGUN[1:]], "its process ended with exit code 7 in “it works”: no"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
@@ -294,6 +295,21 @@ class ProcessEndedAtOnce(SoundRequest):
         os._exit(0)
 
 
+class CompilingSlowly(SoundEngine):
+    """Takes as long with each compilation as it takes those who wait to hear of all before it."""
+
+    def __init__(self) -> None:
+        self.compilations = 0
+
+    def compile(self, model: onnx.ModelProto, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
+        self.compilations += 1
+        heard = Path(os.environ["ENGINEBENCH_TEST_HEARD"])
+        while len(heard.read_bytes()) < self.compilations:
+            time.sleep(0.005)
+        return super().compile(model, source, settings)
+
+
+COMPILING_SLOWLY = AsPlugin(CompilingSlowly())
 POOL_FOR_EACH = AsPlugin(RequestBreaker(PoolForEach))
 TALKATIVE = AsPlugin(RequestBreaker(Talkative))
 ENDING = AsPlugin(RequestBreaker(ProcessEndedAtOnce))

@@ -13,7 +13,7 @@ import planted
 import pytest
 
 from enginebench_plugins import spec, types
-from enginebench_plugins.testing import EngineContract, load_engine
+from enginebench_plugins.testing import EngineContract, load_engine, use
 from enginebench_plugins.testing.__main__ import Report, _module
 from enginebench_plugins.testing.in_flight import Results
 
@@ -200,6 +200,29 @@ def test_a_process_that_ends_before_anything_was_measured_fails(tmp_path: Path) 
 
     with pytest.raises(AssertionError, match="before anything was measured"):
         Ending().test_processor_time_stays_within_the_cores(tmp_path, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("told", "silence_s"), [(b".", 60.0), (b"", 1.0)])
+def test_a_process_of_a_statement_is_waited_for_while_it_tells_of_compilations(
+    told: bytes, silence_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = tmp_path / "heard"
+    heard.touch()
+    monkeypatch.setenv("ENGINEBENCH_TEST_HEARD", str(heard))
+    monkeypatch.setattr(use, "SILENCE_S", silence_s)
+
+    class Heard(EngineContract):
+        plugin = "planted:COMPILING_SLOWLY"
+
+        def goes_on(self) -> None:
+            heard.write_bytes(heard.read_bytes() + told)
+
+    hangs = pytest.raises(pytest.fail.Exception, match="at one step for more than 1 s")
+    model, settings = Heard().classifier(tmp_path), {"cores": 1, "batch": 1}
+    with contextlib.nullcontext() if told else hangs:
+        (used,) = Heard().confined(model, settings, (spec.Load.SYNC,), pairs=2, choices=({}, {}))
+        assert len(used["pairs"]) == 2
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one processor there is no pool")

@@ -7,8 +7,9 @@ and the processors that any thread may run on.
                                       and seconds, or pairs, or pairs and choices
 
 One line of JSON a load: what was used in so many seconds, or by so many pairs of equal work and of other work, or of
-the same work with each of two choices of options, or why the engine refuses its settings. A process of its own, because
-confinement must come before the engine's import and cannot be taken back.
+the same work with each of two choices of options, or why the engine refuses its settings. An empty line follows each
+compilation, so that who waits sees that it goes on. A process of its own, because confinement must come before the
+engine's import and cannot be taken back.
 """
 
 import contextlib
@@ -21,8 +22,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from enginebench_agent.machine.this_process import process_cpu_time_ns, tasks, thread_times_ns, working_threads
 from enginebench_agent.worker.confine import confine_to_cores
@@ -32,6 +34,7 @@ WARM_UP_S = 0.2
 ROUNDS = 3
 INFERENCES = 10
 Measured = TypeVar("Measured")
+Compile = Callable[[spec.ModelSource, spec.Settings], spec.CompiledModel]
 REQUESTS_PER_CORE = 2
 """More in flight than there are cores, so that an engine that gives each request a core of its own is caught."""
 
@@ -49,11 +52,12 @@ def main() -> None:
     known = {str(one): one for one in spec.ModelFormat}  # engines ask which of these it is by identity, too
     source = spec.ModelSource(Path(case["path"]), known.get(case["format"], case["format"]), inputs)
     info, cores = engine.info(), case["settings"]["cores"]
+    compile_model = partial(_compiled, answers, engine)
     for load in sorted(load for load in info.loads if load in case["loads"]):
         if info.single_threaded and load is spec.Load.SYNC and cores > 1:
             continue  # refused, as another statement has it
         try:
-            used = _use(engine, source, case, load)
+            used = _use(info, compile_model, source, case, load)
         except spec.UnsupportedSettingsError as error:
             used = {"refused": str(error)}
         print(json.dumps({"load": load} | used), file=answers, flush=True)
@@ -70,14 +74,16 @@ def _module(plugin: str) -> Any:
     return module
 
 
-def _use(engine: spec.Engine, source: spec.ModelSource, case: Mapping[str, Any], load: spec.Load) -> dict[str, Any]:
+def _use(
+    info: spec.EngineInfo, compile_model: Compile, source: spec.ModelSource, case: Mapping[str, Any], load: spec.Load
+) -> dict[str, Any]:
     cores = case["settings"]["cores"]
     requests = 1 if load is spec.Load.SYNC else REQUESTS_PER_CORE * cores
-    streams = cores if load is spec.Load.ASYNC and engine.info().multiple_streams else 1
+    streams = cores if load is spec.Load.ASYNC and info.multiple_streams else 1
     settings = spec.Settings(**({"requests": requests, "streams": streams} | case["settings"]), load=load)
     if "choices" in case:
-        return _choices(engine, source, settings, case)
-    compiled = _compiled(engine, source, settings)
+        return _choices(compile_model, source, settings, case)
+    compiled = compile_model(source, settings)
     slots = [compiled.create_request() for _ in range(settings.requests)]
     told = compiled.effective().streams
     run = _in_turn if load is spec.Load.SYNC else _in_flight
@@ -93,7 +99,7 @@ def _use(engine: spec.Engine, source: spec.ModelSource, case: Mapping[str, Any],
 
 
 def _choices(
-    engine: spec.Engine, source: spec.ModelSource, settings: spec.Settings, case: Mapping[str, Any]
+    compile_model: Compile, source: spec.ModelSource, settings: spec.Settings, case: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Whether the outputs of two choices are equal to the last bit, and if so, what inferences with each used."""
     import numpy as np
@@ -101,7 +107,7 @@ def _choices(
     each = [replace(settings, options={**settings.options, **choice}) for choice in case["choices"]]
     pairs = []
     for index in range(case["pairs"]):
-        (used, outputs), (other_used, others) = _in_turns(lambda one: _chosen(engine, source, each[one]), index)
+        (used, outputs), (other_used, others) = _in_turns(lambda one: _chosen(compile_model, source, each[one]), index)
         if not all(np.array_equal(outputs[name], others[name]) for name in outputs):
             return {"are_equal": False}
         pairs.append([used, other_used])
@@ -109,12 +115,12 @@ def _choices(
 
 
 def _chosen(
-    engine: spec.Engine, source: spec.ModelSource, settings: spec.Settings
+    compile_model: Compile, source: spec.ModelSource, settings: spec.Settings
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What inferences used, and their outputs; compiled for them alone, as a choice may hold for all of a process."""
     import numpy as np
 
-    inputs, compiled = _inputs(source), _compiled(engine, source, settings)
+    inputs, compiled = _inputs(source), compile_model(source, settings)
     request = compiled.create_request()
     outputs = {name: np.array(array) for name, array in request.infer(inputs).items()}
     used = _measured(lambda: [request.infer(inputs) for _ in range(INFERENCES)])
@@ -123,9 +129,13 @@ def _chosen(
     return used, outputs
 
 
-def _compiled(engine: spec.Engine, source: spec.ModelSource, settings: spec.Settings) -> spec.CompiledModel:
+def _compiled(
+    answers: TextIO, engine: spec.Engine, source: spec.ModelSource, settings: spec.Settings
+) -> spec.CompiledModel:
     source = replace(source, settings=settings)
-    return engine.compile(engine.convert(engine.read(source), source), source, settings)
+    model = engine.compile(engine.convert(engine.read(source), source), source, settings)
+    print(file=answers, flush=True)
+    return model
 
 
 def _measured(work: Callable[[], object]) -> dict[str, Any]:

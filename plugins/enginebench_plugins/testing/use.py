@@ -2,12 +2,14 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -33,7 +35,8 @@ F32 = spec.Precision.F32
 PRECISION_WORDS = {"f32", "bf16", "f16", "int8", "mixed"}
 CORE_USE = Path(__file__).parent / "core_use.py"
 CORE_USE_S = 0.5
-MOST_S = 120
+SILENCE_S = 180.0
+"""So long may a process of a statement's own say nothing: between two lines it compiles once, or measures."""
 CORE_USE_ALLOWANCE = 1.05
 PAIRS = 9
 ALIKE = 1.25
@@ -234,15 +237,38 @@ class UseContract(Workbench):
         plugin = self.plugin if isinstance(self.plugin, str) else self.plugin.__file__
         command = [sys.executable, "-P", str(CORE_USE), plugin, json.dumps(case)]
         variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self.goes_on()
+        uses = [json.loads(line) for line in _answers(command, variables, self.goes_on).splitlines() if line]
+        assert uses, "its process ended without an error, and before anything was measured"
+        return uses
+
+
+def _answers(command: Sequence[str], variables: Mapping[str, str], goes_on: Callable[[], None]) -> str:
+    """What a process says until it ends without an error; who waits is told as it begins and whenever it says more."""
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=errors) as process,
+    ):
+        assert process.stdout is not None
+        said = b""
         try:
-            done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=MOST_S, check=False)
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"what takes seconds elsewhere was not done within {MOST_S} s", pytrace=False)
-        self.goes_on()
-        assert done.returncode == 0, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        assert done.stdout, "its process ended without an error, and before anything was measured"
-        return [json.loads(line) for line in done.stdout.splitlines()]
+            goes_on()
+            while more := _next(process.stdout):
+                said += more
+                goes_on()
+            code = process.wait()
+        finally:
+            process.kill()  # unless it has ended
+        errors.seek(0)
+        lines = errors.read().decode(errors="replace").strip().splitlines()
+    assert code == 0, (lines or [f"exit code {code}"])[-1]
+    return said.decode()
+
+
+def _next(answers: IO[bytes]) -> bytes:
+    """What a process says next; nothing at its end."""
+    if not select.select([answers], [], [], SILENCE_S)[0]:
+        pytest.fail(f"its process was at one step for more than {SILENCE_S:g} s", pytrace=False)
+    return os.read(answers.fileno(), select.PIPE_BUF)
 
 
 def _ratio(pairs: Sequence[Sequence[Mapping[str, float]]]) -> float:
