@@ -43,7 +43,7 @@ from enginebench_controller.verdicts.subjects import (
     compare_whole_profiles,
     find_subjects,
 )
-from enginebench_controller.verdicts.words import UNKNOWN, model_words, side_words
+from enginebench_controller.verdicts.words import UNKNOWN, model_words, side_words, unmatched_lines
 
 Row = Mapping[str, Any]
 T = TypeVar("T")
@@ -163,7 +163,7 @@ def _benchmarks(home: Home, subjects: Subjects, share: float | None) -> Comparis
     else:
         found = compare_measurements(home, subjects.measurements, margin)
     return Comparison(
-        answers=tuple("\n".join(one.lines) for one in found.answers),
+        answers=(*("\n".join(one.lines) for one in found.answers), *unmatched_lines(found.unmatched)),
         problem=found.soundness.sentence,
         rows=tuple(map(_pair_row, found.compared)),
         document=benchmarks_document(subjects.benchmarks, found),

@@ -248,6 +248,7 @@ def test_each_gate_of_a_pull_request_has_a_comment_of_its_own(repository: Reposi
     for others in ({}, {"job_index": "1"}, {"arguments": "--batch 2"}, {}):
         assert run_action(repository, before, **asked, **others) == 0
     assert len(repository.comments) == 3, "and the first is rewritten"
+    assert not any("--batch 2" in one for one in repository.comments), "arguments may hold a password"
 
 
 def test_a_runner_without_enginebench_gets_the_one_that_the_action_or_the_template_names(tmp_path: Path) -> None:

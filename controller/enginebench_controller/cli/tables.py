@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from rich.text import Text
 
 from enginebench_controller.cli.console import plain, print_table, remark, stdout
-from enginebench_controller.plan.configurations import describe_asked, describe_load
+from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import (
     Configuration,
     Failure,
@@ -24,7 +24,7 @@ from enginebench_controller.verdicts.across import AcrossTargets, across_targets
 from enginebench_controller.verdicts.doubts import flags, marks, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
-from enginebench_controller.verdicts.words import UNKNOWN, Remark, condensed, failure_sentence, ranges, rate
+from enginebench_controller.verdicts.words import UNKNOWN, Remark, condensed, failure_sentence, ranges, rate, whose
 
 SOURCE_MARKS = {ReadbackSource.ENGINE_API: "", ReadbackSource.OBSERVED: "°", ReadbackSource.ASSUMED: "?"}
 UNLIKE_OUTPUTS = "≠"
@@ -240,10 +240,7 @@ def _notes(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck
 
 
 def _remark(m: Measurement, sentence: str) -> Remark:
-    asked = m.configuration
-    precision = "" if asked.precision == "f32" else f", {asked.precision}"
-    about = f"{m.model_name} on {engine_label(m)} ({m.target}, {describe_asked(asked)}{precision})"
-    return Remark(about, sentence, of=m.id)
+    return Remark(whose(m), sentence, of=m.id)
 
 
 def _load(chosen: Configuration) -> str:

@@ -288,6 +288,8 @@ def gate_command(alert: Alert) -> str | None:
 
 def obstacle(alert: Alert) -> str:
     """Why there can be no gate."""
+    if alert.after.imported and alert.history.target != LOCAL_TARGET:
+        return "it was measured elsewhere and imported: a gate here would be of another machine"
     if None in alert.versions:
         return "the engine's version is not known on one side, so no gate can be run of it"
     if alert.history.configuration.load is Load.OPEN_LOOP:

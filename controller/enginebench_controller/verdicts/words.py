@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from enginebench_controller.plan.configurations import describe_asked
 from enginebench_controller.records import Cache, Configuration, CoreCluster, Failure, HostFacts, Measurement, Profile
 from enginebench_controller.records.cause import cause, last_words
 from enginebench_controller.verdicts.parity import engine_label
@@ -247,7 +248,7 @@ def failure_sentence(failure: Failure) -> str:
 def first_failures(outcomes: Iterable[Measurement | Profile]) -> list[str]:
     """A line for each that has no numbers, with the reason."""
     return [
-        f"  {one.status}: {_whose(one)}: {failure_sentence(one.failure) if one.failure else 'no reason was kept'}"
+        f"  {one.status}: {whose(one)}: {failure_sentence(one.failure) if one.failure else 'no reason was kept'}"
         for one in outcomes
         if not one.status.has_numbers
     ]
@@ -255,11 +256,13 @@ def first_failures(outcomes: Iterable[Measurement | Profile]) -> list[str]:
 
 def named(found: Iterable[Measurement | Profile], most: int = MOST_WHOLE) -> str:
     """Whose these are: "net on fake 1.0 (local, CPU, batch 1, 2 cores) and 3 more"; each once, `most` at most."""
-    unlike = list(dict.fromkeys(map(_whose, found)))
+    unlike = list(dict.fromkeys(map(whose, found)))
     more = f" and {len(unlike) - most} more" if len(unlike) > most else ""
     return ", ".join(unlike[:most]) + more
 
 
-def _whose(one: Measurement | Profile) -> str:
+def whose(one: Measurement | Profile) -> str:
+    """What was measured, with all that was asked but defaults: "net on fake 1.0 (local, CPU, batch 1, async 4)"."""
     asked = one.configuration
-    return f"{one.model_name} on {engine_label(one)} ({one.target}, {asked.device}, {asked.size})"
+    precision = "" if asked.precision == "f32" else f", {asked.precision}"
+    return f"{one.model_name} on {engine_label(one)} ({one.target}, {describe_asked(asked)}{precision})"

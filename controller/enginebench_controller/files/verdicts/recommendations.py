@@ -181,7 +181,7 @@ def known_words(gain: GainOverDefault) -> str:
     """How it is known, where the default was not measured; or that it cannot be known."""
     if gain.measured:
         return ""
-    return "it cannot be run" if gain.ratio is None else "by what its likes took"
+    return "it was refused" if gain.ratio is None else "by what its likes took"
 
 
 def write_front(found: Recommendation, order: Document, path: Path, *, force: bool) -> None:

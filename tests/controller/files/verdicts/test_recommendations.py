@@ -33,7 +33,7 @@ def test_a_default_that_cannot_be_run_is_not_said_to_be_known_by_its_likes() -> 
     asked = order()
     (torch,) = (place for place, one in enumerate(carried_out(asked).tried) if one.is_default and one.engine == "torch")
     text = recommendation_markdown(search(asked), carried_out(asked, refused=(torch,)))
-    assert "| torch | – | it cannot be run |" in text
+    assert "| torch | – | it was refused |" in text
 
 
 def test_the_front_names_the_model_where_several_were_tried() -> None:

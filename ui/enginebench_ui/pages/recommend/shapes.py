@@ -122,7 +122,7 @@ def _gain(ratio: Bounds | None) -> str | None:
 def _known_by(one: GainOverDefault) -> str:
     if one.measured:
         return "measuring it"
-    return "its likes" if one.ratio is not None else "nothing: it cannot be run"
+    return "its likes" if one.ratio is not None else "nothing: it was refused"
 
 
 def tried_rows(found: Recommendation, limit: LatencyLimit | None) -> tuple[Row, ...]:
