@@ -171,7 +171,8 @@ FAILURES: Mapping[FailureKind, ErrorExplanation] = {
         "Give it longer with `--timeout`, up to `max_run_seconds` in the target's agent.toml.",
     ),
     FailureKind.CANCELLED: ErrorExplanation(
-        "Somebody cancelled the run, or its agent was stopped.", "`enginebench rerun ID` measures it again."
+        "Somebody cancelled the run, or the command that carried it out ended before anything came of it.",
+        "`enginebench rerun ID` measures it again.",
     ),
     FailureKind.REFUSED: ErrorExplanation(
         "The configuration is impossible for this engine, device or agent, or a file of it is not there any more.",
