@@ -12,7 +12,9 @@ import opened_pages
 from agent_server import AgentProcess, nobody
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import cancel, jobs
-from enginebench_controller.records import Target
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.records import Configuration, EngineRef, ModelVersion, Target
+from enginebench_controller.runs.undertaking import Pending, written
 from enginebench_ui.pages import TARGETS
 from enginebench_ui.shared.text import instant
 from opened_pages import button, texts
@@ -173,11 +175,24 @@ def test_a_target_is_removed_after_a_question(home, agent):
     home.store.add_target(Target("nuc", agent.address, 0))
     app = opened()
 
-    assert any("What was measured on it stays." in text for text in texts(app.markdown))
+    assert any("What is stored of it stays." in text for text in texts(app.markdown))
+    assert not any("It may still have" in text for text in texts(app.markdown))
     button(app, "Remove it").click().run()
 
     assert home.store.targets() == ()
     assert "No target is known yet" in texts(app.info)[0]
+
+
+def test_the_question_says_what_a_target_may_still_have_of_an_interrupted_command(home, agent):
+    home.store.add_target(Target("nuc", agent.address, 0))
+    configuration = Configuration("CPU", batch=1, cores=1)
+    model = ModelVersion("a" * 64, "net", "onnx", (), 1)
+    case = Case("nuc", EngineRef("fake", "default", "1.0"), model, configuration, ("fake:0",), outcome_id="m1")
+    home.store.add_benchmark(invented.benchmark("b1"), [invented.snapshot("nuc")])
+    with written(home.path, Pending("b1", "net", 10**9, (case,))):
+        pass
+
+    assert any("It may still have 1 of the results" in text for text in texts(opened().markdown))
 
 
 def test_this_machine_cannot_be_removed(home):

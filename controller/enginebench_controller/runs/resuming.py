@@ -336,6 +336,8 @@ async def _take_up(home: Home, claim: PlanClaim, wish: ResumeOrder, announce: An
     for target in filter(wish.includes, _targets(pending, cases)):
         try:
             if is_removed(home, target):
+                if _is_missing(target, cases):
+                    remarks.append(f"target {target!r} was removed: what it may still have is given up")
                 await _end_unasked(home, target, pending, cases, reporter)
                 continue
             async with open_client(home, target, trusted_models=trusted) as client:
@@ -375,6 +377,11 @@ async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
     reasons = []
     for target in filter(wish.includes, _targets(pending, cases)):
         if is_removed(home, target):
+            if _is_missing(target, cases):
+                reasons.append(
+                    f"target {target!r} was removed: the next resume gives up what it may still have, unless it is "
+                    "added again under this name before"
+                )
             continue
         try:
             async with open_client(home, target) as client:
@@ -384,6 +391,11 @@ async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
             reasons.append(str(error))
     missing = sum(not one.settled for one in cases)
     return Waiting(pending.id, pending.name, missing, states[True], states[False], tuple(reasons))
+
+
+def _is_missing(target: str, cases: Iterable[Undertaking]) -> bool:
+    """Whether an outcome that this target was to bring is not in the store."""
+    return any(one.case.target == target and not one.settled for one in cases)
 
 
 def _targets(pending: Pending, cases: Sequence[Undertaking]) -> tuple[str, ...]:

@@ -289,6 +289,13 @@ def missing_outcomes(home: Path, stored_ids: StoredIds) -> int:
     return sum(not one.settled for pending in _interrupted(home) for one in undertakings_of(pending, stored_ids))
 
 
+def outcomes_held_by(target: str, home: Path, stored_ids: StoredIds) -> int:
+    """How many of the missing outcomes of interrupted commands can come from nowhere but this target."""
+    asked = (pending for pending in _interrupted(home) if pending.executor is None)
+    cases = (one for pending in asked for one in undertakings_of(pending, stored_ids))
+    return sum(one.case.target == target and not one.settled for one in cases)
+
+
 def _interrupted(home: Path) -> Iterator[Pending]:
     for path in plans(home):
         with suppress(InputError):

@@ -55,7 +55,7 @@ class TargetStore(StoreFile):
             )
 
     def remove_target(self, name: str) -> None:
-        """Forget a target and what it said last; what was measured on it stays.
+        """Forget a target and what it said last; of what was measured on it, all that is stored stays.
 
         Raises `InputError` for an unknown name.
         """

@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import invented
 from agent_server import nobody
+from enginebench_controller.cli import make_app
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import Configuration, EngineRef, HostFacts, ModelVersion, PassOrder, Target
@@ -60,10 +62,43 @@ async def test_what_waits_for_a_target_that_was_removed_is_given_up(home: Home, 
     (waiting,) = await look(home, ResumeOrder())
     (after,) = await resumed(home)
 
-    assert (waiting.missing, waiting.reasons) == (2, ())
-    assert (sorted(after.interrupted), after.left, after.reasons) == (["m1", "m2"], (), ())
+    assert waiting.missing == 2
+    assert waiting.reasons == (
+        "target 'edge' was removed: the next resume gives up what it may still have, unless it is added again under "
+        "this name before",
+    )
+    assert (sorted(after.interrupted), after.left) == (["m1", "m2"], ())
+    assert after.reasons == ("target 'edge' was removed: what it may still have is given up",)
     assert home.store.stored_ids(["m1", "m2"]) == {"m1", "m2"}
     assert plans(home.path) == ()
+
+
+@pytest.mark.parametrize("stored", [(), ("m1",), ("m1", "m2")], ids=["none", "one", "both"])
+def test_who_removes_a_target_is_told_what_it_may_still_have(
+    home: Home, stored: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(home.path))
+    interrupted(home, PENDING)
+    home.store.add_target(Target("other", nobody(), 1))
+    for name in stored:
+        home.store.add_measurement(invented.measured(name, "b1"))
+
+    other, edge = (CliRunner().invoke(make_app(), ["targets", "remove", name]).stderr for name in ("other", "edge"))
+
+    assert other == "removed other\n"
+    told = f"it may still have {2 - len(stored)} of the results of interrupted commands: the next `enginebench resume`"
+    assert edge.startswith("removed edge\n")
+    assert (told in " ".join(edge.split())) is (len(stored) < 2)
+
+
+async def test_of_a_removed_target_that_has_brought_all_nothing_is_given_up(home: Home) -> None:
+    interrupted(home, PENDING)
+    for name in PENDING.outcome_ids:
+        home.store.add_measurement(invented.measured(name, "b1"))
+    home.store.remove_target("edge")
+    (waiting,) = await look(home, ResumeOrder())
+    (after,) = await resumed(home)
+    assert (waiting.reasons, after.reasons, plans(home.path)) == ((), (), ())
 
 
 async def test_of_a_benchmark_that_is_whole_nothing_is_under_way_though_a_target_has_yet_to_forget_it(

@@ -36,6 +36,7 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.records.cause import cause
 from enginebench_controller.records.fields import RESERVATION
+from enginebench_controller.runs.undertaking import outcomes_held_by
 from enginebench_controller.targets.addresses import MAX_PORT, SCHEME, SshPlace, is_ssh, new_target, uses_tls
 from enginebench_controller.targets.bootstrap import (
     AgentInstallation,
@@ -299,9 +300,15 @@ def _health_document(one: HealthAnswer) -> Mapping[str, object]:
 
 @group.command("remove")
 def remove(name: Annotated[str, typer.Argument(help="The target's name.", autocompletion=completion.targets)]) -> None:
-    """Forget a target. What was measured on it stays."""
-    default_home().store.remove_target(name)
+    """Forget a target. What is stored of it stays; what it still holds of an interrupted command is given up."""
+    home = default_home()
+    home.store.remove_target(name)
     remark(f"removed {name}")
+    if held := outcomes_held_by(name, home.path, home.store.stored_ids):
+        remark(
+            f"it may still have {held:,} of the results of interrupted commands: the next `enginebench resume` gives "
+            "that up, unless it is added again under this name before"
+        )
 
 
 def _document(target: Target, noise: Noise | None) -> dict[str, object]:

@@ -12,6 +12,7 @@ from enginebench_controller.home import Home, default_home
 from enginebench_controller.jobs.control import start_job
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Target
+from enginebench_controller.runs.undertaking import outcomes_held_by
 from enginebench_controller.targets.addresses import new_target
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
 from enginebench_ui.pages import TARGETS
@@ -198,7 +199,12 @@ def show_remove_form(home: Home, view: TargetView) -> None:
     """Show the question behind a button: what is removed, and what stays."""
     # Not a dialog: one would close, its answer lost, as soon as a job that the page follows ends.
     with st.popover("Remove", icon=":material/delete:", key=f"remove {view.name}"):
-        st.markdown(f"**{inert(view.name)}** at {inert(view.address)} is forgotten. What was measured on it stays.")
+        st.markdown(f"**{inert(view.name)}** at {inert(view.address)} is forgotten. What is stored of it stays.")
+        if held := outcomes_held_by(view.name, home.path, home.store.stored_ids):
+            st.markdown(
+                f"It may still have {held:,} of the results of interrupted commands: the next `enginebench resume` "
+                "gives that up, unless it is added again under this name before."
+            )
         if st.button("Remove it", type="primary", icon=":material/delete:"):
             _remove(home, view)
 
