@@ -26,7 +26,7 @@ from enginebench_controller.plan.plan import (
 )
 from enginebench_controller.records import AvailableEngine, TargetSnapshot, UnavailableEngine
 from enginebench_controller.stats.paired import FEWEST_PAIRS
-from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, SUFFIXES
 
 PROCESS_MS, WARMUP_MS, BLOCK_MS = 600, 200, 50
 """Of each process: many short ones, since it is from process to process that luck is drawn anew."""
@@ -90,11 +90,17 @@ def _reads_as_engine(text: str) -> bool:
     ).exists()
 
 
+def _reads_as_model(text: str) -> bool:
+    """Whether it is a model's file and no engine, whose name may have points too."""
+    path = Path(text)
+    return path.suffix.lower() in SUFFIXES or (bool(path.suffix) and path.exists())
+
+
 def _engine_side(name: str, text: str, engine: str | None) -> GateSide:
     if text.startswith(PLUGIN):
         return GateSide(text, engine=engine, plugin=_project(name, text))
     found = _ENGINE.fullmatch(text)
-    if found is None or not text:
+    if found is None or not text or (found["engine"] == text and _reads_as_model(text)):
         raise InputError(f"{name} {text!r} is not of the form {FORMS}; two models are compared without MODEL")
     if (named := found["engine"] or engine) is None:
         raise InputError(f"{name} {text!r} names no engine: write E{text}, or add --engine E")

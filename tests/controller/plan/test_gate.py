@@ -1,6 +1,7 @@
 """What stands behind --base and --head, and what has to be installed for it."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,8 @@ def test_what_both_have_in_common_is_said_once() -> None:
     [
         ("m.onnx", "./b.onnx", "ort", None, "--base './b.onnx' is not of the form"),
         ("m.onnx", "ort", "==1", None, "--head '==1' names no engine: write E==1, or add --engine E"),
+        ("m.onnx", "old.onnx", "new.onnx", None, "--base 'old.onnx' is not of the form"),
+        ("m.onnx", "ort", "new.PT2", "ort", "two models are compared without MODEL"),
         (None, "ort==1", "ort==2", None, "no model was named: enginebench gate MODEL --base ort==1 --head ort==2"),
         ("m.onnx", "ort", "plugin:/no/such/folder", None, "there is no folder /no/such/folder"),
         ("m.onnx", "ort", "", None, "--head '' is not of the form"),
@@ -57,6 +60,18 @@ def test_what_both_have_in_common_is_said_once() -> None:
 def test_what_is_no_side_gets_a_sentence(model, base, head, engine, said) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         parse_sides(model, base, head, engine)
+
+
+def test_a_file_of_a_format_that_a_plugin_brings_is_a_model_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parse_sides("m.onnx", "ort", "net.own", None)[1].engine == "net.own"
+    Path("net.own").touch()
+    with pytest.raises(InputError, match="two models are compared without MODEL"):
+        parse_sides("m.onnx", "ort", "net.own", None)
+    Path("ort").mkdir()
+    assert parse_sides("m.onnx", "ort", "ort", None)[0].engine == "ort", "a checkout of an engine is no model"
 
 
 @pytest.mark.parametrize(
