@@ -187,18 +187,21 @@ def _result(
 
 
 def _is_of(measurement: Measurement, grid: Plan) -> bool:
-    """Whether a measurement is that of a rung: no two rungs of a ladder agree in all of this."""
+    """Whether a measurement is that of a rung: no two rungs of a ladder agree in all of this.
+
+    Options of the plan may be of another engine, even of one whose name begins with this one's and a point: that no
+    name tells, so a rung may have more of them than the measurement.
+    """
     chosen = measurement.configuration
     (engine,) = grid.engines
-    own = f"{engine}."
-    options = {key.removeprefix(own): value for key, value in grid.options.items() if key.startswith(own)}
+    options = {f"{measurement.engine.name}.{name}": value for name, value in chosen.options.items()}
     return (
         (measurement.model_digest,) == grid.models
         and measurement.engine.name == engine.partition("@")[0]
         and (chosen.device.lower(),) == tuple(device.lower() for device in grid.devices)
         and ((chosen.batch,), (chosen.cores,)) == (grid.batch, grid.cores)
         and ((chosen.load,), (chosen.hint,)) == (grid.load, grid.hint)
-        and dict(chosen.options) == options
+        and options.items() <= grid.options.items()
     )
 
 

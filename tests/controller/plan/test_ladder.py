@@ -302,6 +302,18 @@ def test_what_is_missing_or_failed_has_null_and_a_reason_never_0(planned: Any) -
     assert document["best"] == "throughput"
 
 
+def test_a_rung_keeps_its_number_beside_options_of_an_engine_whose_name_begins_like_its_own(planned: Any) -> None:
+    options = {"openvino.shared_memory": "true", "openvino.next.shared_memory": "false"}
+    like_it = replace(openvino("CPU"), name="openvino.next")
+    plan = planned(target(*WITHOUT_GPU.engines, like_it), cores=1, fields={"options": options})
+    one = _measured(plan, "openvino", 80)
+    one = replace(one, configuration=replace(one.configuration, options={"shared_memory": "true"}))
+    benchmark = Benchmark("b0000001", "", 1, plan.document() | {"digests": {}})
+    other = replace(one, configuration=replace(one.configuration, options={"shared_memory": "false"}))
+    assert [rung.fps for rung in ladder_of(benchmark, [other, one]).rungs if rung.name == "openvino"] == [80]
+    assert ladder_of(benchmark, [other]).best is None, "it was not measured with the option of the rung"
+
+
 def test_a_rung_with_other_outputs_is_told(planned: Any, home: Home) -> None:
     plan = planned(WITHOUT_GPU, cores=1)
     right, wrong = (_measured(plan, name, 50) for name in ("pytorch", "openvino"))
