@@ -25,6 +25,7 @@ from enginebench_agent.environments.installing import (
 )
 from enginebench_agent.errors import SetupError
 from enginebench_agent.names import is_environment_name
+from enginebench_proto.agreed.durable import is_at
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_proto.v1.engine_pb2 import Engine
 
@@ -213,8 +214,11 @@ def _alone_at(place: Path, within_s: float = 0) -> Iterator[None]:
     The kernel drops the lock when the process ends, however it ends.
     """
     lock = place.with_name(f".{place.name}.lock")  # no environment is called so
-    with lock.open("a") as stream:
-        if not take_lock(stream, within_s):
+    with contextlib.ExitStack() as opened:
+        stream = opened.enter_context(lock.open("a"))
+        while (taken := take_lock(stream, within_s)) and not is_at(lock, stream):
+            stream = opened.enter_context(lock.open("a"))  # who had that one has removed it, and others lock the next
+        if not taken:
             raise SetupError(
                 f"the environment {place.name!r} is being made by another process: wait until that has ended, or end it"
             )

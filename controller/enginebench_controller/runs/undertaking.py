@@ -29,7 +29,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case, Interleave
 from enginebench_controller.records import BlockSamples, Failure, Measurement, PassOrder
-from enginebench_proto.agreed.durable import make_private_folder, sync_folder, whole_file
+from enginebench_proto.agreed.durable import is_at, make_private_folder, sync_folder, whole_file
 from enginebench_proto.v1 import run_pb2
 
 ATTEMPTS = 3
@@ -257,7 +257,7 @@ def claimed(path: Path) -> Iterator[PlanClaim | None]:
         yield None
         return
     with stream:
-        yield PlanClaim(_read(stream, path), path) if _locked(stream) and _is_at(path, stream) else None
+        yield PlanClaim(_read(stream, path), path) if _locked(stream) and is_at(path, stream) else None
 
 
 def unclaimed(path: Path) -> Pending | None:
@@ -330,14 +330,6 @@ def _locked(stream: BinaryIO) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _is_at(path: Path, stream: BinaryIO) -> bool:
-    """Whether it is still the file at this path: it may be gone since it was opened, or another in its place."""
-    try:
-        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _read(stream: BinaryIO, path: Path) -> Pending:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
 PRIVATE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -62,6 +62,14 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def is_at(path: Path, stream: IO[Any]) -> bool:
+    """Whether an open file still has this name: it may be gone since it was opened, or another in its place."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def make_private_folder(path: Path) -> None:

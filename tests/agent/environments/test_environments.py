@@ -1,6 +1,7 @@
 """`enginebench-agent environment`: what pip is told, which Python is taken, and what is left when it fails."""
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import Distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_process import run_command
@@ -263,6 +265,22 @@ def test_an_environment_that_is_being_made_is_neither_made_nor_removed_by_others
     assert load_config(folder).environment("new") is not None
     remove_environment("new", folder)
     assert list(folder.environments.iterdir()) == []
+
+
+def test_a_lock_that_its_last_holder_has_removed_keeps_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, lock = tmp_path / "new", fcntl.flock
+
+    def late(stream: Any, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        with managing._alone_at(place):  # begins and ends between the opening and the locking of another
+            pass
+        lock(stream, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with managing._alone_at(place), pytest.raises(SetupError, match="is being made"), managing._alone_at(place):
+        pass
 
 
 def test_a_removal_waits_for_an_add_that_clears_away_what_it_had_begun(
