@@ -233,6 +233,7 @@ def _run(command: list[str], failure: str) -> None:
             stderr=subprocess.STDOUT,
             text=True,
             env=variables,
+            close_fds=False,  # the lock of the environment is for it, too
             check=False,
         )
     except OSError as error:

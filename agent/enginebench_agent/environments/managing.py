@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -211,7 +212,7 @@ CLEARING_SECONDS = 30.0
 def _alone_at(place: Path, within_s: float = 0) -> Iterator[None]:
     """Keep all others from making or removing an environment there. Raises `SetupError` where one is still at it.
 
-    The kernel drops the lock when the process ends, however it ends.
+    The kernel drops the lock when this process and what it installs with have ended, however they end.
     """
     lock = place.with_name(f".{place.name}.lock")  # no environment is called so
     with contextlib.ExitStack() as opened:
@@ -222,6 +223,7 @@ def _alone_at(place: Path, within_s: float = 0) -> Iterator[None]:
             raise SetupError(
                 f"the environment {place.name!r} is being made by another process: wait until that has ended, or end it"
             )
+        os.set_inheritable(stream.fileno(), True)  # pip goes on in the folder where this process is killed
         try:
             yield
         finally:

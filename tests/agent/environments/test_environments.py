@@ -267,6 +267,25 @@ def test_an_environment_that_is_being_made_is_neither_made_nor_removed_by_others
     assert list(folder.environments.iterdir()) == []
 
 
+@pytest.mark.slow
+def test_where_an_add_was_killed_its_pip_is_alone_at_the_folder_until_it_ends(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    words = ["environment", "add", "new", "--package", "anything", "--data-dir", str(tmp_path)]
+    with (
+        silent_index() as index,
+        subprocess.Popen(
+            [sys.executable, "-m", "enginebench_agent", *words], env=os.environ | index.variables | {"PIP_RETRIES": "0"}
+        ) as adding,
+        index.asked(),
+    ):
+        adding.kill()
+        adding.wait()
+        with pytest.raises(SetupError, match="'new' is being made by another process"):
+            add_environment(WantedEnvironment("new", None, ("anything",)), folder)
+    remove_environment("new", folder)
+    assert list(folder.environments.iterdir()) == []
+
+
 def test_a_lock_that_its_last_holder_has_removed_keeps_nobody_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
