@@ -142,6 +142,19 @@ def test_a_login_finds_the_agent_by_its_name_but_keeps_a_program_of_that_name(ma
 
 
 @pytest.mark.slow
+def test_what_is_installed_is_brought_to_the_disk_and_no_other_file_system_is_waited_for(machine: SshMachine) -> None:
+    steps = installation(machine, b"a build").steps()[:3]
+    python_that_says(machine, "python3", {"home": str(machine.home), "has_systemd": False})
+    program(machine, "sync", "#!/bin/sh\n! ls $2/installed && echo $* > ~/synced\n")
+    (version,) = machine.home.glob(f"{BASE}/versions/*")
+    (version / "installed").unlink()
+    (version / "venv" / "bin" / "python").symlink_to("/bin/true")
+    assert [step.do() for step in steps][-1] == "--version"
+    assert (machine.home / "synced").read_text() == f"-f {version}\n"
+    assert (version / "installed").exists()
+
+
+@pytest.mark.slow
 def test_an_engine_of_a_version_has_an_environment_of_its_own(machine: SshMachine) -> None:
     steps = installation(machine, b"a build", "onnxruntime", "onnxruntime==1.24.1").steps()[:5]
     assert [step.do() for step in steps][-2:] == [

@@ -167,7 +167,8 @@ class AgentInstallation:
         pip = (python, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
         self._run_pip(*pip, f"{self._version_folder}/{self._wheel.name}", to="install enginebench")
         self._upgrade_environments()
-        self._remote.run("sync", to="bring it to the disk")  # else that note may outlive a power cut, and the rest not
+        # Else that note may outlive a power cut, and the rest not. Of this file system alone: some mount may be dead.
+        self._remote.run("sync", "-f", self._version_folder, to="bring it to the disk")
         self._remote.run("touch", f"{self._version_folder}/installed", to="note that it is installed")
         return self._remote.run(self._agent, "--version", to="start the agent").strip()
 

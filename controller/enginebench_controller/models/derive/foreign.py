@@ -34,7 +34,9 @@ _MEMORY_BYTES = 12 * 2**30
 _INSTALLING_S = 3600.0
 _SAID_CHARS = 400
 _DRAFT = ".draft-"
-_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PRCTL = getattr(_LIBC, "prctl", None)
+_SYNCFS = getattr(_LIBC, "syncfs", None)
 _PR_SET_PDEATHSIG = 1
 
 
@@ -210,10 +212,23 @@ def _make(converter: Converter, place: Path) -> None:
         python = str(draft / "bin" / "python")
         pip = [python, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _install([*pip, *converter.requirements], converter)
-        os.sync()  # else its name may outlive a power cut, and pip's files not
+        _sync_file_system(draft)  # else its name may outlive a power cut, and pip's files not
         draft.rename(place)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _sync_file_system(folder: Path) -> None:
+    """Bring what was written to the file system of a folder to the disk. Raises `OSError` where that fails."""
+    if _SYNCFS is None:  # outside Linux
+        os.sync()  # of all others as well: one on a server that is gone keeps it waiting
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        if _SYNCFS(handle) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
+    finally:
+        os.close(handle)
 
 
 def _install(command: Sequence[str], converter: Converter) -> None:

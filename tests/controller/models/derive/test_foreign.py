@@ -1,6 +1,8 @@
 """Files of other engines are written by converters in environments of their own, once, within their folder."""
 
 import base64
+import ctypes
+import errno
 import hashlib
 import os
 import shutil
@@ -192,6 +194,32 @@ def test_an_installation_ends_with_its_command_and_the_next_one_clears_away_what
     with pytest.raises(EnginebenchError, match="cannot be installed"):
         foreign._environment(missing, folder, print)
     assert list(folder.iterdir()) == []
+
+
+def test_an_environment_has_its_name_once_its_file_system_is_on_the_disk_and_waits_for_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+
+    def sync(handle: int) -> int:
+        synced.append(Path(f"/proc/self/fd/{handle}").readlink())
+        return int(real(handle))
+
+    real, place = foreign._SYNCFS, tmp_path / "net"
+    monkeypatch.setattr(foreign, "_install", lambda *_: None)
+    monkeypatch.setattr(foreign, "_SYNCFS", sync)
+    monkeypatch.setattr(os, "sync", lambda: pytest.fail("it waits for every mount"))
+    foreign._make(converter(tmp_path), place)
+    assert place.is_dir() and [one.name[:7] for one in synced] == [".draft-"]
+
+    def fail(_: int) -> int:
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    monkeypatch.setattr(foreign, "_SYNCFS", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        foreign._make(converter(tmp_path), tmp_path / "other")
+    assert list(tmp_path.iterdir()) == [place]
 
 
 def test_only_onnx_is_converted_and_only_to_what_an_engine_reads(library: ModelLibrary, tmp_path: Path) -> None:
