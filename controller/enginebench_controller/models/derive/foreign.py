@@ -14,11 +14,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from enginebench_controller.errors import EnginebenchError, ModelError, UnknownFormatError
 from enginebench_controller.models.inputs.binding import bind
@@ -196,13 +197,22 @@ def _environment(converter: Converter, environments: Path, tell: Callable[[str],
     place = environments / f"{converter.format}-{mark}"
     if not place.exists():
         make_private_folder(environments)
-        with FileLock(environments.with_name(f"{environments.name}.lock")):
+        # Not one without the kernel: that is kept for ever by whoever was killed.
+        with _taken(FileLock(environments.with_name(f"{environments.name}.lock"), fallback_to_soft=False), tell):
             for left in environments.glob(f"{_DRAFT}*"):  # by somebody who was killed: whoever lives has the lock
                 shutil.rmtree(left, ignore_errors=True)
             if not place.exists():
                 tell(f"installing {converter.name} into an environment of its own ({place}); this is done once")
                 _make(converter, place)
     return place / "bin" / "python"
+
+
+def _taken(lock: FileLock, tell: Callable[[str], None]) -> AbstractContextManager[object]:
+    try:
+        return lock.acquire(blocking=False)
+    except Timeout:
+        tell("waiting for another command, which is installing a converter")  # for minutes, where it is a large one
+        return lock.acquire()
 
 
 def _make(converter: Converter, place: Path) -> None:

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from tiny_models import save, tiny_classifier
 
 from enginebench_controller.errors import EnginebenchError, ModelError
@@ -194,6 +195,20 @@ def test_an_installation_ends_with_its_command_and_the_next_one_clears_away_what
     with pytest.raises(EnginebenchError, match="cannot be installed"):
         foreign._environment(missing, folder, print)
     assert list(folder.iterdir()) == []
+
+
+def test_whoever_waits_for_another_installation_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, said = tmp_path / "converters", list[str]()
+    lock = FileLock(tmp_path / "converters.lock")
+    monkeypatch.setattr(foreign, "_make", lambda _, place: place.mkdir())
+
+    def tell(text: str) -> None:
+        said.append(text.partition(" ")[0])
+        lock.release()
+
+    with lock:
+        foreign._environment(converter(tmp_path), folder, tell)
+    assert said == ["waiting", "installing"]
 
 
 def test_an_environment_has_its_name_once_its_file_system_is_on_the_disk_and_waits_for_no_other(
