@@ -255,14 +255,14 @@ def first_failures(outcomes: Iterable[Measurement | Profile]) -> list[str]:
 
 
 def named(found: Iterable[Measurement | Profile], most: int = MOST_WHOLE) -> str:
-    """Whose these are: "net on fake 1.0 (local, CPU, batch 1, 2 cores) and 3 more"; each once, `most` at most."""
+    """Whose these are: "net on fake 1.0 (local, batch 1, 2 cores) and 3 more"; each once, `most` at most."""
     unlike = list(dict.fromkeys(map(whose, found)))
     more = f" and {len(unlike) - most} more" if len(unlike) > most else ""
     return ", ".join(unlike[:most]) + more
 
 
 def whose(one: Measurement | Profile) -> str:
-    """What was measured, with all that was asked but defaults: "net on fake 1.0 (local, CPU, batch 1, async 4)"."""
+    """What was measured, with all that was asked but defaults: "net on fake 1.0 (local, batch 1, async 4)"."""
     asked = one.configuration
     precision = "" if asked.precision == "f32" else f", {asked.precision}"
     return f"{one.model_name} on {engine_label(one)} ({one.target}, {describe_asked(asked)}{precision})"

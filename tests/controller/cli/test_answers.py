@@ -119,10 +119,10 @@ def test_what_can_be_compared_is_and_what_failed_is_named(store, answer, tmp_pat
     code, printed, remarks = answer("compare", "duel", "--markdown", str(tmp_path / "x.md"))
     assert code == 1 and "other 1.0" in printed
     assert (
-        "failed: net on broken (local, CPU, batch 1, 2 cores): compile_failed: fake failed while compiling m: no kernel"
+        "failed: net on broken (local, batch 1, 2 cores): compile_failed: fake failed while compiling m: no kernel"
         in remarks
     )
-    assert remarks.rstrip().endswith("1 of 3 without numbers: net on broken (local, CPU, batch 1, 2 cores)")
+    assert remarks.rstrip().endswith("1 of 3 without numbers: net on broken (local, batch 1, 2 cores)")
     outcome = json.loads(answer("compare", "duel", "--json")[1])["outcome"]
     assert outcome == {"sound": False, "without_numbers": ["m3"], "wrong_outputs": [], "left_out": []}
     assert "no kernel for" in (tmp_path / "x.md").read_text(encoding="utf-8")
@@ -136,7 +136,7 @@ def test_what_has_no_like_in_the_other_benchmark_is_named_and_no_condition_is_kn
     written = [str(word) for pair in files.items() for word in pair]
     asked = ("compare", "baseline", "today", "--fail-if", "memory>900%", "--force", *written)
 
-    told = "today has nothing to compare with net on gone 1.0 (local, CPU, batch 1, 2 cores)"
+    told = "today has nothing to compare with net on gone 1.0 (local, batch 1, 2 cores)"
     code, _, remarks = answer(*asked)
     assert code == 0 and f"note: {told}" in remarks
     assert "inconclusive: memory>900%: net, CPU, batch 1" in remarks
@@ -177,7 +177,7 @@ def test_wrong_outputs_end_a_comparison_as_a_failure_does(store, answer):
 
     code, _, remarks = answer("compare", "duel")
     assert code == 1
-    assert remarks.rstrip().endswith("1 of 3 with wrong outputs (≠): net on wrong 1.0 (local, CPU, batch 1, 2 cores)")
+    assert remarks.rstrip().endswith("1 of 3 with wrong outputs (≠): net on wrong 1.0 (local, batch 1, 2 cores)")
     assert json.loads(answer("show", "duel", "--json")[1])["outcome"] == {
         "sound": False,
         "without_numbers": [],

@@ -58,7 +58,7 @@ def test_a_benchmark_goes_with_all_targets_and_what_failed_is_told_beside(run, t
     assert done.stdout == ""
     assert done.stderr.splitlines() == [
         "wrote out.json",
-        "1 of 4 without numbers: invented on fake-broken (local, CPU, batch 1, 2 cores)",
+        "1 of 4 without numbers: invented on fake-broken (local, batch 1, 2 cores)",
     ]
     names = list(json.loads((tmp_path / "out.json").read_text()))
     assert [name.split(",")[0] for name in names] == [

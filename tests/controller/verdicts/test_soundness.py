@@ -29,8 +29,8 @@ def test_what_failed_and_what_is_wrong_are_named_apart():
     assert not found
     assert found.document == {"sound": False, "without_numbers": ["m4"], "wrong_outputs": ["m3"], "left_out": []}
     assert found.sentence == (
-        "1 of 4 without numbers: invented on fake-broken (local, CPU, batch 1, 2 cores); "
-        "1 of 4 with wrong outputs (≠): invented on wrong 1.0 (local, CPU, batch 1, 2 cores)"
+        "1 of 4 without numbers: invented on fake-broken (local, batch 1, 2 cores); "
+        "1 of 4 with wrong outputs (≠): invented on wrong 1.0 (local, batch 1, 2 cores)"
     )
 
 
