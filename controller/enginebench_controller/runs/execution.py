@@ -98,9 +98,10 @@ async def execute(
     """Carry out all cases, those of a target in this order, and hand each outcome to `keep`.
 
     A failed case stops no other. When cancelled, running children are ended and all that has not come to an end is kept
-    as cancelled. An error of ours ends them, too, and what has no outcome then is as it was: nobody has given it up.
-    Cases that take turns are in memory at the same time, and `enough` may end their rounds early. With `elsewhere`,
-    that does what `measure` does, of all groups at once.
+    as cancelled; when cancelled again, what has no outcome then is left to be resumed. An error of ours ends them, too,
+    and what has no outcome then is as it was: nobody has given it up. Cases that take turns are in memory at the same
+    time, and `enough` may end their rounds early. With `elsewhere`, that does what `measure` does, of all groups at
+    once.
     """
     groups = tuple(groups_of(undertakings, benchmark_id, interleave, enough))
     lanes: dict[object, list[Group]] = defaultdict(list)
@@ -111,9 +112,10 @@ async def execute(
             for lane in lanes.values():
                 tasks.create_task(_one_by_one(bench, lane, benchmark_id, keep, elsewhere))
     except asyncio.CancelledError:  # of a group that ends by an error this is none
-        async with asyncio.TaskGroup() as tasks:
-            for group in groups:
-                tasks.create_task(_settle_cancelled(bench, group, benchmark_id, keep))
+        if not any(map(_waits_for_the_store, groups)):  # else that was cancelled, too: the plan has all
+            async with asyncio.TaskGroup() as tasks:
+                for group in groups:
+                    tasks.create_task(_settle_cancelled(bench, group, benchmark_id, keep))
         raise
 
 
@@ -270,7 +272,8 @@ async def _carry_out(
             if bench.send_on is not None:
                 await bench.send_on(benchmark_id, [member.outcome_id for member in group.members])
         except asyncio.CancelledError:
-            if group.enough is not None and samples and whole_rounds(group, samples):
+            is_ended = any(member.ended for member in group.members)
+            if group.enough is not None and samples and not is_ended and whole_rounds(group, samples):
                 leave_it_at_these(group, samples)  # such rounds may end at any time
                 await settle(bench, group, benchmark_id, samples, keep)
             raise
@@ -384,10 +387,13 @@ def _outcome(member: Undertaking, group: Group, benchmark_id: str, samples: Samp
     return merge(member.case, benchmark_id, member.outcome_id, list(member.results.values()), samples, name)
 
 
+def _waits_for_the_store(group: Group) -> bool:
+    return any(member.ended and not member.settled for member in group.members)
+
+
 async def _settle_cancelled(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
-    """Store that the others were cancelled; what has ended and waits for the store is there to be resumed."""
     for member in group.members:
-        if not (member.settled or member.ended):
+        if not member.settled:
             await keep(outcome.without_numbers(member.case, benchmark_id, member.outcome_id, CANCELLED), ())
             member.settle()
             await forget(bench, member)

@@ -26,6 +26,8 @@ _LONGEST_PAUSE_S = 1.0
 PATIENCE_S = 600.0
 """A backup of a large file on a slow disk takes minutes; what waits for that is safe on its target."""
 
+_WAY_OUT = ", where a second Ctrl-C leaves the rest to `enginebench resume`"
+
 T = TypeVar("T")
 
 _Waiting = tuple[Measurement, Iterable[BlockSamples], asyncio.Future[None]]
@@ -37,7 +39,7 @@ def keeper(home: Home) -> Keep:
     judging, storing = Judging(home), Storing(home.store)
 
     async def keep(measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
-        measurement = await patiently(partial(judging.with_grounds, measurement))
+        measurement = await patiently(partial(judging.with_grounds, measurement), is_outcome=True)
         await storing.add(measurement, samples)
         failure = measurement.failure.kind if measurement.failure else "none"
         words = logs.told(id=measurement.id, target=measurement.target, status=measurement.status, failure=failure)
@@ -46,10 +48,11 @@ def keeper(home: Home) -> Keep:
     return keep
 
 
-async def patiently(use: Callable[[], T]) -> T:
+async def patiently(use: Callable[[], T], *, is_outcome: bool = False) -> T:
     """What a use of the store comes to, tried again for as long as others have it: `PATIENCE_S`, which is told once.
 
-    `use` runs in a thread, and may have been carried out in part before.
+    `use` runs in a thread, and may have been carried out in part before. Where it `is_outcome` of what is in a plan,
+    which is stored although somebody interrupts, it is told how to leave that, too.
     """
     until_s = time.monotonic() + PATIENCE_S
     while True:
@@ -58,13 +61,12 @@ async def patiently(use: Callable[[], T]) -> T:
         except StoreBusyError as error:
             if time.monotonic() >= until_s:
                 raise
-            _tell_waiting(str(error))
+            _tell_waiting(_WAY_OUT if is_outcome else "", str(error))
 
 
 @cache
-def _tell_waiting(why: str) -> None:
-    told = "waiting up to %g minutes for the results, where a second Ctrl-C leaves the rest to `enginebench resume`: %s"
-    _log.warning(told, PATIENCE_S / 60, why)
+def _tell_waiting(way_out: str, why: str) -> None:
+    _log.warning("waiting up to %g minutes for the results%s: %s", PATIENCE_S / 60, way_out, why)
 
 
 class Storing:
@@ -98,7 +100,8 @@ class Storing:
 
     async def _all(self, batch: list[_Waiting]) -> bool:
         try:
-            await patiently(partial(self._store.add_measurements, [(one, samples) for one, samples, _ in batch]))
+            together = [(one, samples) for one, samples, _ in batch]
+            await patiently(partial(self._store.add_measurements, together), is_outcome=True)
         except Exception:  # whose fault it is, each learns for itself
             return False
         for _, _, stored in batch:

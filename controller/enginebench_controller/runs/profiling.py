@@ -144,7 +144,7 @@ class Passes:
         """Lead the layers back to the model and store them; only then may the target forget the pass."""
         one.ended = True
         profile = await asyncio.to_thread(self._analysis.analysed, profile, one.case.model)
-        await patiently(partial(self._store.add_profile, profile, one.case.model))
+        await patiently(partial(self._store.add_profile, profile, one.case.model), is_outcome=True)
         one.settle()
         self._bench.reporter.finished(one.case, profile.id, profile.status, profile.failure)
         await execution.forget(self._bench, one)

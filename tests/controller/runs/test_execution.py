@@ -22,7 +22,7 @@ from enginebench_controller.records import (
 from enginebench_controller.runs.execution import execute, uninterrupted
 from enginebench_controller.runs.remote_run import Bench, Unreported
 from enginebench_controller.runs.undertaking import Undertaking
-from enginebench_proto.v1 import run_pb2
+from enginebench_proto.v1 import measurement_pb2, run_pb2
 
 CASE = Case(
     "edge",
@@ -36,6 +36,9 @@ CRASHED = run_pb2.RunResult(
 )
 CANCELLED = run_pb2.RunResult(
     outcome=run_pb2.OUTCOME_CANCELLED, failure=run_pb2.Failure(kind=run_pb2.FAILURE_KIND_CANCELLED, message="cancelled")
+)
+MEASURED = run_pb2.RunResult(
+    outcome=run_pb2.OUTCOME_OK, measurement=measurement_pb2.Measurement(iterations=1, batch=1, steady_state_ns=1)
 )
 
 
@@ -122,6 +125,51 @@ async def test_all_that_has_not_ended_when_somebody_cancels_is_kept_as_cancelled
         await running
     assert kept.failures == dict.fromkeys(("m1", "m2", "m3"), FailureKind.CANCELLED)
     assert (endless.forgotten, other.forgotten) == (["m1-0-0"], ["m3-0-0"])
+
+
+class Busy:
+    """A store that others have until it is `free`."""
+
+    def __init__(self) -> None:
+        self.asked, self.free = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, *_: object) -> None:
+        self.asked.set()
+        await self.free.wait()
+
+
+class Endless:
+    """What lets the rounds of a group go on."""
+
+    def __call__(self, _: object) -> bool:
+        return False
+
+    def seconds_left(self) -> float:
+        return 60.0
+
+
+@pytest.mark.parametrize("enough", [None, Endless()], ids=["a run", "a gate"])
+async def test_who_cancels_twice_waits_for_no_store_and_all_without_an_outcome_is_there_to_be_resumed(
+    tmp_path: Path, enough: Endless | None
+) -> None:
+    agent, endless, busy = Agent(MEASURED), Agent(), Busy()
+    cases = undertakings(m1="edge", m2="edge", m3="board")
+    bench = bench_of(tmp_path, edge=agent, board=endless)
+    running = asyncio.create_task(execute(bench, cases, "b1", busy, enough=enough))
+    await asyncio.wait_for(asyncio.gather(busy.asked.wait(), endless.began.wait()), 10)
+    running.cancel()
+    await asyncio.sleep(0.05)
+    assert not running.done(), "what was measured is to be stored"
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:  # as asyncio.run does at the second Ctrl-C
+        task.cancel()
+    await asyncio.wait([running], timeout=5)
+    has_ended = running.done()
+    busy.free.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert has_ended
+    assert not any(one.settled for one in cases)
+    assert agent.forgotten == endless.forgotten == []
 
 
 async def test_what_was_measured_is_stored_however_often_somebody_cancels_meanwhile() -> None:

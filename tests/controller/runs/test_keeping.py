@@ -12,7 +12,7 @@ from enginebench_controller.errors import StoreBusyError, StoreError
 from enginebench_controller.home import Home
 from enginebench_controller.records import BlockSamples, Measurement
 from enginebench_controller.runs import keeping
-from enginebench_controller.runs.keeping import Storing, keeper
+from enginebench_controller.runs.keeping import Storing, keeper, patiently
 from enginebench_controller.store import connection
 from enginebench_controller.store.store import Store
 
@@ -108,7 +108,19 @@ async def test_a_result_waits_for_a_backup_that_takes_longer_and_lacks_nothing_t
     assert {one.id for one in stored} == {"ma", "mb"}
     assert all(one.grounds is not None for one in stored), "what it is judged by was waited for, too"
     (said,) = {one.getMessage() for one in caplog.records if one.levelname == "WARNING"}
-    assert "waiting up to 10 minutes for the results" in said and "in use by another enginebench process" in said
+    assert "waiting up to 10 minutes for the results, where a second Ctrl-C leaves the rest to" in said
+    assert "in use by another enginebench process" in said
+
+
+async def test_what_ends_at_the_first_ctrl_c_asks_for_no_second(
+    tmp_path: Path, kept_by_others: FileLock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with kept_by_others:
+        asked = asyncio.create_task(patiently(Home(tmp_path).store.benchmarks))
+        await asyncio.sleep(0.5)
+    await asked
+    (said,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert "waiting up to 10 minutes for the results: " in said and "Ctrl-C" not in said
 
 
 async def test_whoever_comes_to_the_store_between_judging_and_storing_is_waited_for_too(
