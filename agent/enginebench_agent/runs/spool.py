@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from enginebench_agent.errors import InvalidRequestError
+from enginebench_agent.errors import InvalidRequestError, NotReadyError
 from enginebench_agent.names import check_run_id
 from enginebench_agent.runs import endings
 from enginebench_agent.worker.pipe import FramingError, check_length, parse, read_frame
@@ -45,6 +45,7 @@ _HEAD = struct.Struct("<II")
 """Before each part: its length in bytes and its CRC-32, little-endian."""
 _LOST = frozenset({errno.EIO, errno.ENOENT})
 """What the disk says of content that is gone."""
+_UNREADABLE = "the result of the run %s cannot be read (%s): let the agent's account read it, and ask again."
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +131,7 @@ class Spool:
         """The results an earlier agent left, without their blocks. What belongs to no result is removed.
 
         A damaged result is set aside, never deleted, and a failure that says so takes its place. One that this account
-        may not read stays where it is, with a line in the log.
+        may not read stays where it is: of that only the id is told, with a line in the log.
         """
         for path in sorted(path for path in self._folder.iterdir() if path.is_file()):
             if path.suffix == UNFINISHED_SUFFIX or (path.suffix == BLOCKS_SUFFIX and not path.with_suffix("").exists()):
@@ -142,6 +143,7 @@ class Spool:
         """The result, then its blocks with their samples in the order measured; one part in memory at a time.
 
         All is looked at before anything is told: where a part is damaged, a failure that says so is the result.
+        Raises `NotReadyError` where this account may not read it.
         """
         path = self._folder / run_id
         result = await asyncio.to_thread(self._whole, path)
@@ -162,17 +164,16 @@ class Spool:
         (self._folder / (run_id + BLOCKS_SUFFIX)).unlink(missing_ok=True)
 
     def _head(self, path: Path) -> RunResult | None:
-        """A result without its blocks, or the failure in its place; None for what is no run's or cannot be read."""
+        """A result without its blocks, or what is to be said in its place; None for what is no run's."""
+        known = RunResult(run_id=path.name, spec=RunSpec(run_id=path.name))
         try:
             return _read_result(path)
         except (FramingError, OSError) as error:
-            if not _is_damage(error, path):  # it may be sound, and is no reason to keep the others back
-                _log.error(
-                    "a spooled result cannot be read (%s): let the agent's account read it and start the agent again",
-                    error,
-                )
-                return None
-            return self._set_aside(path, error, RunResult(run_id=path.name, spec=RunSpec(run_id=path.name)))
+            if _is_damage(error, path):
+                return self._set_aside(path, error, known)
+            # It may be sound: it is no reason to keep the others back, and none to call the run unknown.
+            _log.error(_UNREADABLE, path.name, error)
+            return known if _is_run(path) else None
 
     def _whole(self, path: Path) -> RunResult:
         """A result whose blocks are all there and undamaged, or the failure in its place."""
@@ -181,6 +182,8 @@ class Spool:
             result = _read_result(path)
             _check_blocks(path.with_suffix(BLOCKS_SUFFIX), result)
         except (FramingError, OSError) as error:
+            if isinstance(error, PermissionError):
+                raise NotReadyError(_UNREADABLE % (path.name, error)) from error
             if not _is_damage(error, path):
                 raise
             return self._set_aside(path, error, result) or result
@@ -194,9 +197,7 @@ class Spool:
         for damaged in (path, path.with_suffix(BLOCKS_SUFFIX)):
             with contextlib.suppress(FileNotFoundError):  # another reader was quicker, or it was never there
                 damaged.rename(folder / damaged.name)
-        try:
-            check_run_id(path.name)
-        except InvalidRequestError:
+        if not _is_run(path):
             return None
         result = endings.failed(endings.of_damage(folder, str(error)))
         result.run_id, result.started_at_unix_ns = known.run_id, known.started_at_unix_ns
@@ -210,6 +211,14 @@ def check_room(folder: Path) -> None:
     """Raises `OSError` (`ENOSPC`) where the disk of a folder has next to no room left."""
     if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
         raise OSError(errno.ENOSPC, "too little room", str(folder))
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        check_run_id(path.name)
+    except InvalidRequestError:
+        return False
+    return True
 
 
 def _is_damage(error: FramingError | OSError, path: Path) -> bool:

@@ -1,9 +1,11 @@
 """The spool after an agent that was killed: what is whole is served, what is not is removed or set aside."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from enginebench_agent.errors import NotReadyError
 from enginebench_agent.runs.spool import Spool
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
@@ -79,14 +81,18 @@ def test_a_result_on_a_bad_sector_is_set_aside_and_told_as_damaged(spool: Spool,
     assert {path.name for path in (tmp_path / "damaged").iterdir()} == {"r", "r.blocks"}
 
 
-def test_a_result_that_only_others_may_read_stays_where_it_is_and_keeps_none_back(
+async def test_a_result_that_only_others_may_read_stays_where_it_is_and_keeps_none_back(
     spool: Spool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     _write(spool)
-    (tmp_path / "q").symlink_to("/proc/sys/vm/compact_memory")  # which not even root can read: EACCES
-    assert list(spool.recover()) == [MEASURED]
-    assert {path.name for path in tmp_path.iterdir()} == {"q", "r", "r.blocks"}
-    assert f"Permission denied: '{tmp_path / 'q'}'): let the agent's account read it" in caplog.text
+    for name in ("q", "no run's name!"):
+        (tmp_path / name).symlink_to("/proc/sys/vm/compact_memory")  # which not even root can read: EACCES
+    assert [one.run_id for one in spool.recover()] == ["q", "r"], "the run is known: it has a result"
+    sentence = f"Permission denied: '{tmp_path / 'q'}'): let the agent's account read it"
+    assert sentence in caplog.text
+    with pytest.raises(NotReadyError, match=re.escape(sentence)):
+        await anext(spool.read("q"))
+    assert {path.name for path in tmp_path.iterdir()} == {"no run's name!", "q", "r", "r.blocks"}
 
 
 def _flip(content: bytes, bit: int) -> bytes:
