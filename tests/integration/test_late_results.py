@@ -146,6 +146,9 @@ class TwoRounds:
     def seconds_left(self) -> float:
         return 60.0
 
+    def ended(self) -> None:
+        """It need not know."""
+
 
 @pytest.mark.fault(2)
 @pytest.mark.parametrize("finish", [False, True])

@@ -147,6 +147,9 @@ class OneRound:
     def seconds_left(self) -> float:
         return 60.0
 
+    def ended(self) -> None:
+        """It need not know."""
+
 
 async def test_the_time_of_what_may_end_early_begins_when_the_target_has_the_model(
     tmp_path: Path, model: Path, start_agent: Callable[..., AgentProcess]

@@ -58,6 +58,9 @@ class Enough(Protocol):
     def seconds_left(self) -> float:
         """For how long a round may go on that was begun; what it lacks then is not waited for."""
 
+    def ended(self) -> None:
+        """Told when the last round is over, before anything waits for the store."""
+
 
 CANCELLED = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before this was finished")
 
@@ -267,6 +270,8 @@ async def _carry_out(
         try:
             samples += [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
             await (elsewhere or measure)(bench, group, samples)
+            if group.enough is not None:
+                group.enough.ended()
             # Before the next one begins: statistics and storing would disturb it where both are one machine.
             await settle(bench, group, benchmark_id, samples, keep)
             if bench.send_on is not None:

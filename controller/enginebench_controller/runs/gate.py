@@ -232,6 +232,9 @@ class _Pairs:
         """See `execution.Enough`."""
         return self._ends - time.monotonic() + GRACE_SHARE * self._budget_s + GRACE_S
 
+    def ended(self) -> None:
+        """See `execution.Enough`: its time is looked at before rounds alone."""
+
     def __call__(self, so_far: Sequence[SoFar]) -> bool:
         """See `execution.Enough`."""
         now = time.monotonic()

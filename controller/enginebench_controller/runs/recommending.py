@@ -67,10 +67,15 @@ class StepTime:
         grace_s = min(MOST_GRACE_S, max(LEAST_GRACE_S, GRACE_SHARE * budget_s))
         self._limit_s = left_s + grace_s
         self._began: float | None = None
+        self._ended: float | None = None
 
     def seconds_left(self) -> float:
         """See `execution.Enough`."""
-        return max(0.0, self._limit_s - self._spent_s())
+        return max(0.0, self._limit_s - self._spent_s(time.monotonic()))
+
+    def ended(self) -> None:
+        """See `execution.Enough`."""
+        self._ended = time.monotonic()
 
     def __call__(self, so_far: Sequence[SoFar]) -> bool:
         """See `execution.Enough`."""
@@ -79,18 +84,19 @@ class StepTime:
         return False
 
     def charged(self, step: StoredStep) -> StoredStep:
-        """The step, charged for no more than was spent since the target had the files: to send them is no search.
+        """The step, charged for no more than was spent since the target had the files, until the last round was over:
+        neither to send them nor to wait for the store is a search.
 
         Where its time is over it is charged for all of it: in a process that hangs the search did not rest.
         """
         if self._began is None:
             return step
-        spent_s = self._spent_s()
-        seconds = min(step.taken.seconds, spent_s) if self.seconds_left() else spent_s
+        spent_s = self._spent_s(time.monotonic() if self._ended is None else self._ended)
+        seconds = min(step.taken.seconds, spent_s) if spent_s < self._limit_s else spent_s
         return replace(step, taken=replace(step.taken, seconds=seconds))
 
-    def _spent_s(self) -> float:
-        return 0.0 if self._began is None else time.monotonic() - self._began
+    def _spent_s(self, until: float) -> float:
+        return 0.0 if self._began is None else until - self._began
 
 
 Answer = Recommendation | Recommendations

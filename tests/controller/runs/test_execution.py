@@ -147,6 +147,9 @@ class Endless:
     def seconds_left(self) -> float:
         return 60.0
 
+    def ended(self) -> None:
+        """It need not know."""
+
 
 @pytest.mark.parametrize("enough", [None, Endless()], ids=["a run", "a gate"])
 async def test_who_cancels_twice_waits_for_no_store_and_all_without_an_outcome_is_there_to_be_resumed(
@@ -170,6 +173,20 @@ async def test_who_cancels_twice_waits_for_no_store_and_all_without_an_outcome_i
     assert has_ended
     assert not any(one.settled for one in cases)
     assert agent.forgotten == endless.forgotten == []
+
+
+async def test_the_rounds_have_ended_before_anything_waits_for_the_store(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    class Telling(Endless):
+        def ended(self) -> None:
+            told.append("ended")
+
+    async def keep(*_: object) -> None:
+        told.append("stored")
+
+    await execute(bench_of(tmp_path, edge=Agent(CRASHED)), undertakings(m1="edge"), "b1", keep, enough=Telling())
+    assert told == ["ended", "stored"]
 
 
 async def test_what_was_measured_is_stored_however_often_somebody_cancels_meanwhile() -> None:

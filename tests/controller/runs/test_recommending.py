@@ -63,6 +63,15 @@ def test_a_step_is_not_charged_for_what_passed_before_the_target_had_the_model(c
     assert one.charged(StoredStep("b0000001", taken, {})).taken.seconds == pytest.approx(5)
 
 
+def test_a_step_is_not_charged_for_the_time_that_others_have_the_store(clock):
+    taken = StepTaken(Step(StepPurpose.LOOK, (0,), 1, 1.0), (), {}, seconds=260)
+    one = begun(120, left_s=120)
+    clock.seconds += 20
+    one.ended()
+    clock.seconds += 240
+    assert one.charged(StoredStep("b0000001", taken, {})).taken.seconds == pytest.approx(20)
+
+
 @pytest.mark.parametrize(
     ("purpose", "decides"),
     [(StepPurpose.LOOK, False), (StepPurpose.RACE, False), (StepPurpose.CONFIRM, True), (StepPurpose.FOR_ALL, True)],
