@@ -78,14 +78,14 @@ def confine_to_cores(cores: int, cluster: str = "", root: Path = Path("/")) -> t
     hyper-threads on one core are not two cores. Also limits the thread pools that read the environment when they are
     loaded, NumPy's among them. `root` is the root of /proc and /sys.
     Raises `UnsupportedSettingsError` for a kind that is not here, when there are fewer cores, when the control group's
-    quota grants less processor time, for none, or for several of which some are isolated.
+    quota grants less processor time, for none, or for more than one and than there are that are not isolated.
     """
     usable = os.sched_getaffinity(0)
     available = _of_kind(cluster, cores_by_kind(usable, root)) if cluster else physical_cores(usable, root)
     _refuse_too_many(cores, len(available), cpu_quota_cores(root), f"{cluster} cores" if cluster else "physical cores")
-    chosen = sorted(available[:cores])
     if cores > 1:
-        _refuse_isolated(chosen, isolated(root))
+        available = _spread_over(available, cores, isolated(root))
+    chosen = sorted(available[:cores])
     os.sched_setaffinity(0, chosen)
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(cores)))
     return tuple(chosen)
@@ -108,14 +108,20 @@ def _refuse_too_many(cores: int, available: int, quota_cores: float | None, kind
         )
 
 
-def _refuse_isolated(cpus: list[int], apart: frozenset[int]) -> None:
-    """A thread stays where it began there, and an engine's threads begin where the first of them is."""
-    if found := [str(cpu) for cpu in cpus if cpu in apart]:
+def _spread_over(available: list[int], cores: int, apart: frozenset[int]) -> list[int]:
+    """Those over which the kernel spreads threads: apart, one stays where it began, and all begin where the first is.
+
+    Raises `UnsupportedSettingsError` when they are fewer than so many cores.
+    """
+    spread = [cpu for cpu in available if cpu not in apart]
+    if len(spread) < cores:
+        found = ", ".join(str(cpu) for cpu in sorted(available) if cpu in apart)
         raise UnsupportedSettingsError(
-            f"The configuration asks for {len(cpus)} cores, and of those that this process may use the kernel keeps "
-            f"{', '.join(found)} isolated (isolcpus): it spreads no threads over them, and all would run on one. Ask "
-            "for 1, or start the agent on cores that are not isolated."
+            f"The configuration asks for {cores} cores, and of those that this process may use the kernel keeps "
+            f"{found} isolated (isolcpus): it spreads no threads over them, and all would run on one. Ask "
+            f"for {max(1, len(spread))}, or start the agent on cores that are not isolated."
         )
+    return spread
 
 
 _CLONE_NEWNS = 0x0002_0000

@@ -119,7 +119,7 @@ def test_as_many_cores_as_the_quota_grants_are_given_one_thread_of_each(
     assert os.environ["OMP_NUM_THREADS"] == str(cores)
 
 
-@pytest.mark.parametrize(("told", "most"), [("\n", 4), ("2-3", 2), ("0-3", 1)])
+@pytest.mark.parametrize(("told", "most"), [("\n", 4), ("2-3", 2), ("0-2", 1), ("0-3", 1)])
 def test_several_cores_are_not_taken_of_those_that_the_kernel_spreads_no_threads_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, most: int
 ) -> None:
@@ -130,8 +130,19 @@ def test_several_cores_are_not_taken_of_those_that_the_kernel_spreads_no_threads
     for cores in range(1, most + 1):
         assert confine_to_cores(cores, root=tmp_path) == tuple(range(cores))
     for cores in range(most + 1, 5):
-        with pytest.raises(UnsupportedSettingsError, match=rf"asks for {cores} cores, .* isolated .* Ask for 1"):
+        with pytest.raises(UnsupportedSettingsError, match=rf"asks for {cores} cores, .* isolated .* Ask for {most}"):
             confine_to_cores(cores, root=tmp_path)
+
+
+def test_several_cores_are_those_that_are_not_isolated_where_there_are_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, f"{CPU}/isolated", "0-1")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cpus: None)
+    monkeypatch.setattr(os, "environ", {})
+    assert confine_to_cores(1, root=tmp_path) == (0,), "one may be isolated: nothing is to be spread"
+    assert confine_to_cores(2, root=tmp_path) == (2, 3)
 
 
 def test_a_worker_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
