@@ -78,7 +78,8 @@ def quantize(
     """The INT8 child of `version`, calibrated on `samples` seeded inputs or on `given` ones; made once and then found.
 
     What it was calibrated on stands in its derivation. `shapes` closes open dimensions of the inputs, as for a run, in
-    which seeded ones are filled as `said`, in the words of `--input`, and lengths with those of the whole inputs.
+    which seeded ones are filled as `said`, in the words of `--input`, as far as they stay different, and lengths with
+    those of the whole inputs.
     Raises `ModelError` with the reason where the model cannot be quantized, `InputError` for given inputs that do not
     fit, `StoreError` when the library cannot be written.
     """
@@ -87,7 +88,7 @@ def quantize(
 
     model = load_whole(library, version, "quantized")
     bound = bind(library.describe(version), 1, shapes)
-    values = bound.values(said or {})
+    values = bound.varied_values(said or {})
     with library.scratch() as folder:
         calibration = seeded_calibration(calibration_seed, samples, values)
         if given is not None:

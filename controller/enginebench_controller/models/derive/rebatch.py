@@ -40,7 +40,7 @@ def rebatch(
 
     The copy is kept only if ONNX Runtime computes the same outputs with it as with the source item by item. Raises
     `ModelError` with the reason where that cannot be shown; `shapes` closes further open dimensions for that check, in
-    which inputs are filled as `said`, in the words of `--input`.
+    which inputs are filled as `said`, in the words of `--input`, as far as the items of a batch stay different.
     """
     bound = bind(library.describe(version), batch, shapes)
     if bound.fixed_batch is None:
@@ -49,7 +49,7 @@ def rebatch(
         return known
     model = load_whole(library, version, f"rewritten for batch {batch}")
     try:
-        return _rewrite(library, version, model, (bound.fixed_batch, batch), bound, bound.values(said or {}))
+        return _rewrite(library, version, model, (bound.fixed_batch, batch), bound, bound.varied_values(said or {}))
     except DifferenceError as error:
         raise ModelError(
             f"{version.name} has a fixed batch of {bound.fixed_batch} and cannot be rewritten for batch {batch}: "

@@ -76,6 +76,15 @@ class Binding:
         """What inputs are filled with: as said, and `lengths` of which nobody says anything. Raises `InputError`."""
         return given_values(self.inputs, {**{name: str(size) for name, size in self.lengths.items()}, **said})
 
+    def varied_values(self, said: Mapping[str, str]) -> tuple[InputValues, ...]:
+        """Of the `values` those that leave the items of a batch different. Raises `InputError`.
+
+        What is derived once serves every later run, and equal items would prove nothing of it, nor calibrate it. So a
+        constant counts only for `lengths`, and for inputs that all items share.
+        """
+        shared = {one.name for one in self.inputs if one.items is None} | set(self.lengths)
+        return tuple(one for one in self.values(said) if one.input in shared or not one.is_constant)
+
 
 def bind(description: ModelDescription, batch: int, shapes: GivenShapes | None = None) -> Binding:
     """Give every input of the model a full shape. Raises `ModelError` where the rules above leave one open."""

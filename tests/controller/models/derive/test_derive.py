@@ -114,6 +114,11 @@ def test_an_int8_child_is_calibrated_on_lengths_as_a_run_has_them(
     assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
+def test_a_constant_that_was_said_calibrates_nothing(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    assert quantize(library, parent, said={"x": "zeros"}) == quantize(library, parent)
+
+
 def test_infinities_of_the_model_itself_are_no_reason_against_its_int8_child(
     library: ModelLibrary, tmp_path: Path
 ) -> None:

@@ -172,6 +172,19 @@ def test_the_proof_has_inputs_filled_as_was_said(library: ModelLibrary, tmp_path
     assert [one.dims for one in describe(library.main_path(child)).inputs] == [(2, 8), (1,)]
 
 
+def test_a_constant_that_was_said_proves_nothing_since_all_items_are_alike_then(
+    library: ModelLibrary, tmp_path: Path
+) -> None:
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[0], keepdims=1),
+        helper.make_node("Sub", ["x", "mean"], ["y"]),
+    ]
+    source = add(library, tmp_path, make_model(nodes, [("x", [1, 4])], [("y", [1, 4])]))
+    with pytest.raises(ModelError, match="output 'y' differs"):
+        rebatch(library, source, 2, None, {"x": "ones"})
+    assert library.versions() == [source]
+
+
 def test_a_dynamic_batch_needs_no_rewriting(library: ModelLibrary, tmp_path: Path) -> None:
     source = add(library, tmp_path, tiny_classifier())
     assert rebatch(library, source, 4) == source
