@@ -366,6 +366,36 @@ def test_minus_infinity_beside_numbers_is_a_mask_also_without_another_engine():
     )
 
 
+@pytest.mark.parametrize("infinity", [np.inf, -np.inf])
+def test_infinities_that_only_f16_has_are_numbers_too_large_for_it(infinity):
+    large = scores()
+    large[..., 5:] = np.copysign(70_000, infinity)
+    one, two = (measured(engine, masked(scores(), infinity), precision="f16") for engine in ("openvino", "torch"))
+
+    for checks in (check(one), check(one, two), check(measured("onnxruntime", large), one, two)):
+        wrong = {engine for engine, found in checks.items() if "NaN or infinite" in found.problem}
+        assert wrong == checks.keys() - {"onnxruntime"}
+        assert "onnxruntime" not in checks or not checks["onnxruntime"].problem
+
+
+def test_infinities_of_f16_are_the_models_where_f32_has_them_too():
+    small = measured("openvino", masked(scores()), precision="f16")
+
+    for engine in ("onnxruntime", "openvino"):
+        other = replace(measured(engine, masked(scores())), id="in-f32")
+        assert [one.problem for one in check_outputs([small, other]).values()] == ["", ""]
+
+
+def test_f16_is_no_reference_for_an_engine_that_ignores_its_input():
+    """Whose numbers are wrong, and yet none of them is infinite."""
+    ignored = np.repeat(scores()[:1], INPUTS, axis=0)
+
+    checks = check(measured("onnxruntime", ignored), measured("openvino", masked(scores()), precision="f16"))
+
+    assert "as if the input were ignored" in checks["onnxruntime"].problem
+    assert "NaN or infinite" in checks["openvino"].problem
+
+
 def test_what_is_wrong_beside_a_mask_stays_wrong():
     same, other = masked(np.repeat(scores()[:1], INPUTS, axis=0)), masked(scores(1))
 
