@@ -368,10 +368,7 @@ def load_whole(library: ModelLibrary, version: ModelVersion, verb: str) -> onnx.
 
     Raises `ModelError` for other formats than ONNX, for models over 2 GiB and for files that do not load.
     """
-    if version.format != ModelFormat.ONNX:
-        raise ModelError(f"{version.name} is {version.format} and cannot be {verb}; only ONNX models can")
-    if version.size_bytes > MAX_BYTES:
-        raise ModelError(f"{version.name} is over 2 GiB and cannot be {verb}: one ONNX file cannot hold the result")
+    refuse_unwritable(version, verb)
     path = library.main_path(version)
     try:
         model = onnx.load(path)
@@ -379,6 +376,14 @@ def load_whole(library: ModelLibrary, version: ModelVersion, verb: str) -> onnx.
         raise ModelError(f"{version.name} cannot be {verb}: it does not load ({error}); add it again") from error
     refuse_endless(model, path)
     return model
+
+
+def refuse_unwritable(version: ModelVersion, verb: str) -> None:
+    """Raise `ModelError` for what `load_whole` refuses without a look into the file."""
+    if version.format != ModelFormat.ONNX:
+        raise ModelError(f"{version.name} is {version.format} and cannot be {verb}; only ONNX models can")
+    if version.size_bytes > MAX_BYTES:
+        raise ModelError(f"{version.name} is over 2 GiB and cannot be {verb}: one ONNX file cannot hold the result")
 
 
 def add_child(

@@ -15,7 +15,7 @@ from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.models.inputs.binding import GivenShapes, bind
 from enginebench_controller.models.inputs.input_set import prepare
 from enginebench_controller.models.inputs.values import seeded_inputs
-from enginebench_controller.models.library import ModelLibrary, add_child, load_whole
+from enginebench_controller.models.library import ModelLibrary, add_child, load_whole, refuse_unwritable
 from enginebench_controller.records import Derivation, DerivationKind, InputSet, InputTensor, InputValues, ModelVersion
 from enginebench_controller.records.model import int8_versions
 
@@ -86,7 +86,7 @@ def quantize(
     # Here, since it brings ONNX Runtime, and what prunes or only lists models does without.
     from enginebench_controller.models.derive.onnxruntime_int8 import QuantizationError, quantized  # noqa: PLC0415
 
-    model = load_whole(library, version, "quantized")
+    refuse_unwritable(version, "quantized")
     bound = bind(library.describe(version), 1, shapes)
     values = bound.varied_values(said or {})
     with library.scratch() as folder:
@@ -96,7 +96,7 @@ def quantize(
         derivation = Derivation(DerivationKind.QUANTIZED, said=calibration.said)
         if known := library.derived(version, derivation):
             return known
-        sample = seeded_inputs(bound.inputs, 0, values)
+        model, sample = load_whole(library, version, "quantized"), seeded_inputs(bound.inputs, 0, values)
         try:
             child = quantized(model, sample, calibration.items(bound.inputs), folder)
         except QuantizationError as error:

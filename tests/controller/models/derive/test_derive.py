@@ -52,6 +52,15 @@ def test_quantizing_is_done_once_a_seed_and_sample_count(library: ModelLibrary, 
     assert quantize(library, parent, calibration_seed=1, samples=2).digest != quantize(library, parent).digest
 
 
+def test_one_that_is_known_is_found_without_loading_any_weights(library: ModelLibrary, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(tiny_classifier(), path, save_as_external_data=True, location="m.weights", size_threshold=64)
+    parent = library.add(path)
+    child = quantize(library, parent)
+    next(library.main_path(parent).parent.glob("*.weights")).unlink()
+    assert quantize(library, parent) == child
+
+
 def test_an_older_operator_set_is_raised_for_scales_per_channel(library: ModelLibrary, tmp_path: Path) -> None:
     model = tiny_classifier()
     model.opset_import[0].version = 11
