@@ -116,6 +116,26 @@ def test_a_program_says_which_inputs_it_takes_where_others_are_given(tmp_path: P
         compiled(Torch(), source)
 
 
+class Scaled(torch.nn.Module):
+    def forward(self, input: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:  # noqa: A002  # as PyTorch's own do
+        return input + 2 * mask
+
+
+def test_an_argument_named_as_one_of_pythons_own_functions_keeps_its_name(tmp_path: Path) -> None:
+    """PyTorch calls its node `input_1`."""
+    torch.export.save(torch.export.export(Scaled(), (torch.zeros(2, 3), torch.zeros(2, 3))), tmp_path / "net.pt2")
+
+    def network(*names: str) -> spec.CompiledModel:
+        inputs = tuple(spec.TensorSpec(name, "float32", (2, 3)) for name in names)
+        return compiled(Torch(), spec.ModelSource(tmp_path / "net.pt2", spec.ModelFormat.TORCH_EXPORT, inputs))
+
+    given = {"mask": TENSORS["x"], "input": TENSORS["x"] + 1}
+    (found,) = network("mask", "input").create_request().infer(given).values()
+    np.testing.assert_array_equal(found, given["input"] + 2 * given["mask"])
+    with pytest.raises(spec.UnsupportedSettingsError, match="takes input, mask, and of the names given only mask is"):
+        network("mask", "x")
+
+
 @pytest.mark.parametrize("kind", [spec.ModelFormat.TORCHSCRIPT, spec.ModelFormat.TORCH_EXPORT])
 def test_outputs_within_outputs_are_named_by_their_place(tmp_path: Path, kind: spec.ModelFormat) -> None:
     program = compiled(Torch(), spec.ModelSource(_saved(Nested(), tmp_path, kind), kind, (INPUT,)))

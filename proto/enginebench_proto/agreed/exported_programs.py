@@ -16,21 +16,28 @@ class ProgramInputs:
     def __init__(self, program: Any) -> None:
         # PyTorch has no public name for the form of the call.
         self._form = program._in_spec
-        taken = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+        # A node has another name where the argument's is one of Python's own: input_1 for input.
+        taken = {str(node.target): node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
         self._kept = list(taken.values())
         self.names = [name for name, kept in taken.items() if is_tensor(kept)]
 
     def in_order(self, given: Mapping[str, T]) -> list[T]:
         """What is given for each, in the program's order: by the names where they are the program's, else as given.
 
-        Raises `ValueError` where there are more or fewer than the program takes.
+        Raises `ValueError` where there are more or fewer than the program takes, and where only some names are its own.
         """
         if len(given) != len(self.names):
             raise ValueError(
                 f"the program takes {len(self.names)} inputs ({', '.join(self.names)}), and {len(given)} are given "
                 f"({', '.join(given)})"
             )
-        return [given[name] for name in (self.names if set(self.names) == set(given) else given)]
+        own = given.keys() & set(self.names)
+        if own and len(own) < len(given):
+            raise ValueError(
+                f"the program takes {', '.join(self.names)}, and of the names given only {', '.join(sorted(own))} "
+                f"{'is' if len(own) == 1 else 'are'} among them"
+            )
+        return [given[name] for name in (self.names if own else given)]
 
     def arguments(self, tensors: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments by place and by keyword: the tensors, and the rest as it was when the program was exported."""

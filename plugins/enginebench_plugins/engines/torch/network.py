@@ -75,7 +75,9 @@ def _from_exported(model: Any, inputs: tuple[spec.TensorSpec, ...]) -> TorchNetw
     try:
         ordered = taken.in_order({tensor.name: tensor for tensor in inputs})
     except ValueError as error:
-        raise spec.UnsupportedSettingsError(f"{error}: give each with --shape, in order") from None
+        raise spec.UnsupportedSettingsError(
+            f"{error}: give each with --shape, by its own name or all in order"
+        ) from None
     return TorchNetwork(model, tuple(ordered), _by_place, arrange=taken.arguments, is_graph=True)
 
 
