@@ -58,13 +58,17 @@ def refuse_untrusted(version: ModelVersion, *, trusted: bool) -> None:
 
 
 def _said(version: ModelVersion, shapes: Mapping[str, GivenShape]) -> str:
-    """The inputs of a saved program, which does not tell them itself."""
+    """The inputs of a saved program, which does not tell them itself.
+
+    Copies without the last words have its outputs under other names, and may have its inputs at other places.
+    """
     if version.format not in SAVED_PROGRAMS:
         return ""
-    return ", ".join(
+    inputs = ", ".join(
         f"{name}={shape.dtype or 'float32'}:{'x'.join('?' if size < 0 else str(size) for size in _open_dims(shape))}"
         for name, shape in shapes.items()
     )
+    return f"{inputs}, outputs named as in the program"
 
 
 def _refuse_impossible(version: ModelVersion, shapes: Mapping[str, GivenShape], *, trusted: bool) -> None:

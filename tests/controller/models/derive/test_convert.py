@@ -15,7 +15,7 @@ from enginebench_controller.models.derive.convert import convert_to_ir
 from enginebench_controller.models.formats.description import describe
 from enginebench_controller.models.inputs.shapes import parse_shapes
 from enginebench_controller.models.library import ModelLibrary
-from enginebench_controller.records import ModelVersion
+from enginebench_controller.records import Derivation, DerivationKind, ModelVersion
 from enginebench_plugins import spec
 from enginebench_plugins.engines.openvino.plugin import OpenVino
 from enginebench_plugins.engines.torch.plugin import Torch
@@ -90,6 +90,17 @@ def test_a_trusted_program_is_converted_under_the_names_given(library: ModelLibr
     with torch.no_grad():
         expected = module()(torch.from_numpy(X)).numpy()
     np.testing.assert_allclose(computed(library, child), expected, rtol=0.01, atol=0.02)
+
+
+@pytest.mark.slow
+def test_a_copy_from_before_outputs_were_named_as_in_the_program_is_not_taken(
+    library: ModelLibrary, program: ModelVersion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Derivation(DerivationKind.CONVERTED, said="picture=float32:?x3x4x4")
+    library.add(save(tiny_classifier(), tmp_path / "before.onnx"), parent=program.digest, derivation=before)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(ModelError, match="cannot be converted"):
+        convert_to_ir(library, program, SHAPES, trusted=True)
 
 
 class Subtracting(torch.nn.Module):
