@@ -449,7 +449,9 @@ def test_a_network_with_a_state_begins_anew_with_each_inference(
     network = openvino.Model([opset13.result(total)], [opset13.assign(total, "sum")], [x], "summing")
     openvino.save_model(network, tmp_path / "m.xml", compress_to_fp16=False)
     source = spec.ModelSource(tmp_path / "m.xml", spec.ModelFormat.OPENVINO_IR)
-    request = compiled(engine, source, device=device, load=load).create_request()
+    summing = compiled(engine, source, device=device, load=load)
+    assert summing.effective().prepared == ("its state is reset before each inference, within its latency",)
+    request = summing.create_request()
     for _ in range(2):
         (found,) = request.infer({"x": np.ones((1, 3), "f")}).values()
         np.testing.assert_array_equal(found, np.ones((1, 3), "f"))

@@ -48,8 +48,12 @@ class CompiledOpenVino(spec.CompiledModel):
         self._compile_with = compile_with
         self._names = names or OriginalNames()
         self._settings = settings
-        self._prepared = (str(model.get_rt_info(PREPARED).value),) if model.has_rt_info(PREPARED) else ()
+        self._prepared: tuple[str, ...] = (
+            (str(model.get_rt_info(PREPARED).value),) if model.has_rt_info(PREPARED) else ()
+        )
         self._stateful = bool(model.get_variables())
+        if self._stateful:
+            self._prepared += ("its state is reset before each inference, within its latency",)
         self._network = compile_with(settings)
         # Compiling is the longest part of a profile, and belongs to the time of compiling.
         self._unused = compile_with(self._one_stream()) if settings.profiling else None
