@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from enginebench_plugins.spec import TensorSpec, UnsupportedSettingsError
+from enginebench_proto.agreed.tensors import LARGEST_BFLOAT16
 from enginebench_proto.v1.configuration_pb2 import InputFile, InputItem, InputSet, InputTensor, InputValues
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -64,7 +65,6 @@ def _described(file: InputFile) -> str:
 Tensors = dict[str, NDArray[Any]]
 
 _BFLOAT16 = "bfloat16"
-_LARGEST_BFLOAT16 = (2 - 2.0**-7) * 2.0**127
 
 DEFAULT_INTEGER_BOUND = 2
 """Safe for every embedding with two rows or more, and for masks."""
@@ -197,7 +197,7 @@ def _check_range(tensor: TensorSpec, dtype: "np.dtype[Any]", values: InputValues
 
 def _limits(dtype: "np.dtype[Any]") -> tuple[float, float]:
     if dtype.name == _BFLOAT16:
-        return -_LARGEST_BFLOAT16, _LARGEST_BFLOAT16
+        return -LARGEST_BFLOAT16, LARGEST_BFLOAT16
     found: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     return found.min, found.max
 

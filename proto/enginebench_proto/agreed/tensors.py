@@ -1,8 +1,11 @@
-"""How much memory a tensor takes, by the NumPy name of its elements' type."""
+"""What elements of a tensor take and hold, by the NumPy name of their type."""
 
 import math
 import re
 from collections.abc import Iterable
+
+LARGEST_BFLOAT16 = (2 - 2.0**-7) * 2.0**127
+"""Of a type that NumPy has from the package ml_dtypes only, and so may not know."""
 
 
 def tensor_bytes(dtype: str, shape: Iterable[int]) -> int:

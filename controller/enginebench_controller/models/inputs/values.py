@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import InputTensor, InputValues
+from enginebench_proto.agreed.tensors import LARGEST_BFLOAT16
 
 
 def seeded_inputs(
@@ -27,7 +28,7 @@ def seeded_inputs(
 
 def _between(item: InputTensor, said: InputValues, generator: np.random.Generator) -> NDArray[Any]:
     dtype = np.dtype(item.dtype)
-    if dtype.kind == "f":
+    if _is_floating(item):
         return generator.uniform(said.lowest, said.highest, item.shape).astype(dtype)
     return generator.integers(int(said.lowest), int(said.highest), item.shape, endpoint=True).astype(dtype)
 
@@ -92,13 +93,18 @@ def _values(tensor: InputTensor, text: str) -> InputValues:
         ends = _ends(text)
     except ValueError as error:
         raise InputError(f"--input {tensor.name}: {error}") from None
-    if tensor.dtype.startswith(("float", "bfloat")):
+    if _is_floating(tensor):
         return _numbers(tensor, ends)
     return _integers(tensor, ends)
 
 
+def _is_floating(tensor: InputTensor) -> bool:
+    """By the type's name, since NumPy counts bfloat16 among none of its kinds."""
+    return tensor.dtype.startswith(("float", "bfloat"))
+
+
 def _numbers(tensor: InputTensor, ends: tuple[int | float, int | float]) -> InputValues:
-    largest = float(np.finfo(tensor.dtype).max) if tensor.dtype != "bfloat16" else float(np.finfo(np.float32).max)
+    largest = LARGEST_BFLOAT16 if tensor.dtype == "bfloat16" else float(np.finfo(tensor.dtype).max)
     if max(map(abs, ends)) > largest:
         raise _unfitting(tensor, ends, f"which holds numbers up to {largest:.5g}")
     return InputValues(tensor.name, float(ends[0]), float(ends[1]))

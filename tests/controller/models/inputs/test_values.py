@@ -1,9 +1,10 @@
 """What is typed behind `--input` fills an input, or is refused with what it can hold."""
 
+import ml_dtypes
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.models.inputs.values import given_values
+from enginebench_controller.models.inputs.values import given_values, seeded_inputs
 from enginebench_controller.plan.configurations import with_values
 from enginebench_controller.records import InputSet, InputTensor, InputValues
 
@@ -11,7 +12,8 @@ SR = InputTensor("sr", "int64", ())
 MASK = InputTensor("mask", "bool", (1, 8))
 IDS = InputTensor("ids", "int32", (1, 8), 100)
 SCALE = InputTensor("scale", "float16", (1,))
-INPUTS = (SR, MASK, IDS, SCALE)
+HALF = InputTensor("half", "bfloat16", (100,))
+INPUTS = (SR, MASK, IDS, SCALE, HALF)
 
 
 @pytest.mark.parametrize(
@@ -45,11 +47,19 @@ def test_a_value_or_a_range_is_read(name: str, text: str, lowest: float, highest
         ("ids", "100", "has 100 rows, so write at most 99"),
         ("scale", "1e6", "which holds numbers up to 65504"),
         ("scale", "nan", "no value"),
+        ("half", "3.4e38", r"which holds numbers up to 3.3895e\+38"),
     ],
 )
 def test_what_an_input_cannot_hold_is_refused(name: str, text: str, match: str) -> None:
     with pytest.raises(InputError, match=match):
         given_values(INPUTS, {name: text})
+
+
+def test_a_range_of_bfloat16_is_not_one_of_whole_numbers() -> None:
+    """NumPy has the type once ml_dtypes is loaded, as a kind of its own."""
+    filled = seeded_inputs([HALF], 0, given_values([HALF], {"half": "0..0.5"}))["half"]
+    assert filled.dtype == ml_dtypes.bfloat16
+    assert len(set(filled.astype("f").tolist())) > 50
 
 
 def test_other_values_make_another_input_set() -> None:
