@@ -154,7 +154,7 @@ class ModelLibrary:
         """The version that was made from `parent` in this way, if there is one with all its files."""
         made = (parent.digest, derivation)
         found = (one for one in self.versions() if (one.parent_digest, one.derivation) == made)
-        return next(filter(self._is_whole, found), None)
+        return next(filter(self.is_whole, found), None)
 
     def file_paths(self, version: ModelVersion) -> list[Path]:
         """Where the version's files lie, in the order of `version.files`; the main one is first."""
@@ -232,9 +232,9 @@ class ModelLibrary:
 
     def _find_whole(self, digest: str) -> ModelVersion | None:
         known = self._find(digest)
-        return known if known is not None and self._is_whole(known) else None
+        return known if known is not None and self.is_whole(known) else None
 
-    def _is_whole(self, version: ModelVersion) -> bool:
+    def is_whole(self, version: ModelVersion) -> bool:
         """Whether its files are there: where a cache kept the folder in part, or it was thinned, they may not be."""
         there = zip(version.files, self.file_paths(version), strict=True)
         return all(path.is_file() and path.stat().st_size == file.size_bytes for file, path in there)

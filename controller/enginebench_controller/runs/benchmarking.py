@@ -22,7 +22,8 @@ from enginebench_controller.records import LOCAL_TARGET, Benchmark, TargetSnapsh
 from enginebench_controller.runs import execution
 from enginebench_controller.runs.cluster.carrying import Cluster, open_cluster
 from enginebench_controller.runs.execution import Elsewhere, Enough
-from enginebench_controller.runs.keeping import keeper, patiently
+from enginebench_controller.runs.keeping import keeper
+from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn, remind
 from enginebench_controller.runs.undertaking import Pending, PlanClaim, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, means_own_agent, once_listed, open_session

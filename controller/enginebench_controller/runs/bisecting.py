@@ -23,7 +23,7 @@ from enginebench_controller.runs.gate import (
     enough_of,
     in_session,
 )
-from enginebench_controller.runs.keeping import patiently
+from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.releases import companions, wheel_of
 from enginebench_controller.runs.resuming import ResumeOrder, take_up_step
 from enginebench_controller.runs.searching import held, new_search

@@ -34,7 +34,7 @@ from enginebench_controller.plan.plan import (
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, members, run_in_session
 from enginebench_controller.runs.environments import install
 from enginebench_controller.runs.execution import Enough, SoFar
-from enginebench_controller.runs.keeping import patiently
+from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
 from enginebench_controller.runs.remote_run import Reporter, SendOn
 from enginebench_controller.targets.session import TargetSession, completed, once_listed, open_session

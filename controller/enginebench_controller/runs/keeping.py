@@ -3,15 +3,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
-from functools import cache, partial
-from typing import TypeVar
+from collections.abc import Iterable
+from functools import partial
 
-from enginebench_controller.errors import StoreBusyError
 from enginebench_controller.home import Home
-from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.records import BlockSamples, Measurement
 from enginebench_controller.runs.grounds import Judging
+from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.undertaking import Keep
 from enginebench_controller.store.store import Store
 from enginebench_proto.agreed import logs
@@ -22,13 +20,6 @@ _MOST_AT_ONCE = 64
 """So many measurements go into one transaction at most: others who write wait no longer than that takes."""
 
 _LONGEST_PAUSE_S = 1.0
-
-PATIENCE_S = 600.0
-"""A backup of a large file on a slow disk takes minutes; what waits for that is safe on its target."""
-
-_WAY_OUT = ", where a second Ctrl-C leaves the rest to `enginebench resume`"
-
-T = TypeVar("T")
 
 _Waiting = tuple[Measurement, Iterable[BlockSamples], asyncio.Future[None]]
 
@@ -46,27 +37,6 @@ def keeper(home: Home) -> Keep:
         _log.info("measurement stored", extra=words)
 
     return keep
-
-
-async def patiently(use: Callable[[], T], *, is_outcome: bool = False) -> T:
-    """What a use of the store comes to, tried again for as long as others have it: `PATIENCE_S`, which is told once.
-
-    `use` runs in a thread, and may have been carried out in part before. Where it `is_outcome` of what is in a plan,
-    which is stored although somebody interrupts, it is told how to leave that, too.
-    """
-    until_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return await in_thread(use)
-        except StoreBusyError as error:
-            if time.monotonic() >= until_s:
-                raise
-            _tell_waiting(_WAY_OUT if is_outcome else "", str(error))
-
-
-@cache
-def _tell_waiting(way_out: str, why: str) -> None:
-    _log.warning("waiting up to %g minutes for the results%s: %s", PATIENCE_S / 60, way_out, why)
 
 
 class Storing:

@@ -24,7 +24,7 @@ from enginebench_controller.plan.sparsity import with_sparsities
 from enginebench_controller.records import Failure, FailureKind, PassOrder, Profile
 from enginebench_controller.runs import execution, outcome, remote_run
 from enginebench_controller.runs.execution import uninterrupted
-from enginebench_controller.runs.keeping import patiently
+from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.remote_run import Announce, Bench, remind
 from enginebench_controller.runs.undertaking import ATTEMPTS, Pending, PlanClaim, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, once_listed, open_session

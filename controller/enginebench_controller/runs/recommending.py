@@ -16,7 +16,7 @@ from enginebench_controller.plan.recommend import RecommendOrder, common_plan, m
 from enginebench_controller.records import Search, SearchKind
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
 from enginebench_controller.runs.execution import SoFar, first_error_alone
-from enginebench_controller.runs.keeping import patiently
+from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.remote_run import Reporter
 from enginebench_controller.runs.resuming import ResumeOrder, take_up_step
 from enginebench_controller.runs.search_ground import SearchGround, about, models_taking_part, search_ground

@@ -114,8 +114,8 @@ def int8_version(
 
     Of `shapes` and of what is `said` that counts which is of inputs that the model has. Raises as `quantize` does.
     """
-    if known := int8_versions(library.versions(), version.digest):
-        return known[0], True
+    if (known := next(filter(library.is_whole, int8_versions(library.versions(), version.digest)), None)) is not None:
+        return known, True
     own = {one.name for one in library.describe(version).inputs}
     meant = {name: one for name, one in (shapes or {}).items() if name in own}
     filled = {name: one for name, one in (said or {}).items() if name in own}
