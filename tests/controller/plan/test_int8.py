@@ -49,6 +49,13 @@ def test_one_that_exists_is_taken_whatever_it_was_calibrated_on_and_that_is_told
     assert "was there already: int8 QDQ" in found.assumptions[0] and "2 inputs of seed 3" in found.assumptions[0]
 
 
+def test_one_whose_file_is_gone_is_made_anew(home, net):
+    home.library.main_path(quantize(home.library, net)).unlink()
+    found = bound(home, PLAN)("int8:net", 1)
+    assert "was made now" in found.assumptions[0]
+    assert home.library.main_path(found.version).is_file()
+
+
 def test_a_rerun_has_the_very_version_of_before(home, net):
     older = quantize(home.library, net)
     quantize(home.library, net, calibration_seed=3, samples=2)
