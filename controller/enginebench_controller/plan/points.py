@@ -68,11 +68,15 @@ class Point:
 
 @dataclass(frozen=True)
 class Space:
-    """The points, and how many are not among them: by the reason why they cannot be, and for there were too many."""
+    """The points, and how many are not among them: by the reason why they cannot be, and for there were too many.
+
+    `notes` say what had to be assumed of the models, such as sizes that they leave open.
+    """
 
     points: tuple[Point, ...]
     impossible: Mapping[str, int]
     thinned: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def space(
@@ -97,6 +101,7 @@ def space(
     on_devices = [(engine, device) for engine in engines for device in _devices(order, engine)]
     without = {_named(order, engine, device): "" for engine, device in on_devices}
     points = []
+    notes: dict[str, None] = {}
     for model, (engine, device) in product(models, on_devices):
         for fields in _grid(order, engine, device, snapshot):
             chosen = {**fields, "models": [model], "engines": [f"{engine.name}@{engine.environment}"]}
@@ -116,6 +121,8 @@ def space(
                 said = {"devices": [case.configuration.device]} if "devices" in order.fields else {}
                 axes = _axes(case, engines, models, has_kinds=bool(snapshot.host.clusters))
                 points.append(Point(case, chosen | said, axes, _is_default(case, engine, snapshot)))
+                assumed = binder(model, case.configuration.batch).assumptions
+                notes.update(dict.fromkeys(f"{case.model.name}: {text}" for text in assumed))
     points = list({identity(one.case): one for one in reversed(points)}.values())[::-1]
     if not points:
         told = "\n".join(f"  - {reason}" for reason in reasons)
@@ -126,8 +133,10 @@ def space(
     _check_outputs_can_be_compared(order, points)
     kept: Sequence[int] = range(len(points))
     if len(points) > MOST_POINTS:
-        kept = sorted(spread_out([one.axes for one in points], MOST_POINTS, compared(points)))
-    return Space(tuple(points[place] for place in kept), dict(reasons), len(points) - len(kept))
+        defaults = (place for place, one in enumerate(points) if one.is_default)  # what the best is to be held against
+        given = tuple(dict.fromkeys([*compared(points), *defaults]))
+        kept = sorted(spread_out([one.axes for one in points], MOST_POINTS, given))
+    return Space(tuple(points[place] for place in kept), dict(reasons), len(points) - len(kept), tuple(notes))
 
 
 def _named(order: RecommendOrder, engine: AvailableEngine, device: str) -> str:

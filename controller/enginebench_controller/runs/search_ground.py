@@ -146,6 +146,7 @@ def about(ground: SearchGround) -> list[str]:
     told = [
         f"{count} point{'s' if count != 1 else ''} on {', '.join(sorted(engines))} of target {ground.target.target}"
     ]
+    told += [f"note: {sentence}" for sentence in ground.space.notes]
     impossible = sum(ground.space.impossible.values())
     told += [f"note: {impossible} more cannot be: {next(iter(ground.space.impossible))}"] if impossible else []
     known = {one.name for one in ground.target.engines}

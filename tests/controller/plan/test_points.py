@@ -198,6 +198,22 @@ def test_too_many_are_thinned_out_and_counted() -> None:
     assert {one.case.engine.name for one in found.points} == {"full", "other", "third"}
 
 
+@pytest.mark.parametrize("cores", [16, 64, 128])
+def test_the_default_of_each_engine_is_kept_however_many_are_thinned_out(cores: int) -> None:
+    found = points(FULL, engine("other", multiple_streams=True), engine("third"), cores=cores)
+    assert found.thinned > 0
+    assert [one.case.engine.name for one in found.points if one.is_default] == ["full", "other", "third"]
+
+
+def test_what_had_to_be_assumed_of_a_model_is_told_once() -> None:
+    def assuming(name: str, batch: int) -> BoundModel:
+        return replace(bind(name, batch), assumptions=("dimension 'height' is open and was set to 224",))
+
+    found = space(make_order({"models": ["net"]}), target(FULL, PLAIN), assuming, ("net",))
+    assert found.notes == ("net: dimension 'height' is open and was set to 224",)
+    assert points().notes == ()
+
+
 def test_the_default_of_each_engine_is_known() -> None:
     defaults = [one.case for one in points().points if one.is_default]
     assert [(one.engine.name, one.configuration.batch, one.configuration.cores) for one in defaults] == [

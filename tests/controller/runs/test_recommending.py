@@ -1,5 +1,6 @@
 """How long a step of a search may take, and what it is charged for."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,9 @@ from enginebench_controller.plan.points import samples_of_limit
 from enginebench_controller.runs import recommending
 from enginebench_controller.runs.recommending import StepTime
 from enginebench_controller.runs.search_ground import about
+from enginebench_controller.verdicts.recommend.answer import recommendation
 from enginebench_controller.verdicts.recommend.candidates import Step, StepTaken
+from enginebench_controller.verdicts.recommend.search import SearchAnswer, SearchOutcome
 from enginebench_controller.verdicts.recommend.steps import StoredStep
 from invented_recommendations import TARGET, order, points, search
 
@@ -82,6 +85,15 @@ def test_what_decides_whether_a_limit_is_held_has_the_samples_that_its_percentil
     step = Step(purpose, (0, 1), 2, 3.0)
     plan = recommending._plan(ground, search(asked), step, 0)
     assert (plan.iterations >= samples_of_limit(asked.latency_limit)) is decides
+
+
+def test_what_was_assumed_of_the_model_is_told_before_anything_is_measured_and_with_the_answer():
+    assumed = "net: dimension 'height' is open and was set to 224"
+    asked = order()
+    space = replace(points(asked), notes=(assumed,))
+    assert f"note: {assumed}" in about(SimpleNamespace(order=asked, space=space, target=TARGET))
+    told = SearchAnswer(SearchOutcome.NOTHING, None, None, (), 0, 0, 0.0)
+    assert recommendation(asked, TARGET, space, (), told).remarks[0] == assumed
 
 
 def test_an_option_of_an_engine_that_takes_no_part_is_told_before_anything_is_measured():
