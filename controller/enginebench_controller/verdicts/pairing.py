@@ -102,6 +102,20 @@ def without_like(first: Collection[Measurement], pairs: Collection[Pair]) -> lis
     return [one for one in in_reading_order(first) if one.latency is not None and one.id not in matched]
 
 
+def nearest_pair(
+    first: Collection[Measurement], second: Collection[Measurement], models: Collection[ModelVersion] = ()
+) -> Pair | None:
+    """Of two benchmarks a measurement each with numbers, of one engine and family, whose work differs least."""
+    root = families(models)
+
+    def key(one: Measurement) -> object:
+        return one.engine.name, root.get(one.model_digest, one.model_digest)
+
+    numbered = [[one for one in side if one.latency is not None] for side in (first, second)]
+    pairs = [(one, other) for one, other in itertools.product(*numbered) if key(one) == key(other)]
+    return min(pairs, key=lambda pair: len(list(unlike_work(*pair))), default=None)
+
+
 def _matches(
     first: Collection[Measurement], second: Collection[Measurement], model: Callable[[Measurement], object]
 ) -> list[Pair]:
@@ -229,10 +243,11 @@ def pair_remarks(compared: Iterable[Compared]) -> Iterator[Remark]:
 
 def with_unlike_work(compared: Compared) -> Compared:
     """The same, with what was not asked of both alike said first: benchmarks pair what was, and a person anything."""
-    return replace(compared, remarks=(*_unlike_work(compared.first, compared.second), *compared.remarks))
+    return replace(compared, remarks=(*unlike_work(compared.first, compared.second), *compared.remarks))
 
 
-def _unlike_work(first: Measurement, second: Measurement) -> Iterator[str]:
+def unlike_work(first: Measurement, second: Measurement) -> Iterator[str]:
+    """In what that was asked of them two measurements differ, apart from model, engine and options."""
     for axis, differs in _ASKED.items():
         one, other = (getattr(side.configuration, axis) for side in (first, second))
         if one != other:

@@ -1,12 +1,12 @@
 """What a person names, benchmarks, measurements or profiles of one kind, by ids, starts of ids and names; compared."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
-from enginebench_controller.records import Benchmark, Measurement, Profile
+from enginebench_controller.records import Benchmark, Measurement, ModelVersion, Profile
 from enginebench_controller.store.naming import shortest
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.answers import Answer, answers_across, answers_within
@@ -15,9 +15,11 @@ from enginebench_controller.verdicts.pairing import (
     Compared,
     Unmatched,
     compare_pairs,
+    nearest_pair,
     pairs_across,
     pairs_within,
     planned_processes,
+    unlike_work,
     with_unlike_work,
     without_like,
 )
@@ -137,7 +139,7 @@ def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: f
     given = tuple(itertools.chain.from_iterable(sides))
     if not pairs:
         ids = " and ".join(benchmark.id for benchmark in benchmarks)
-        why = "no two measurements with numbers had the same work"
+        why = f"no two measurements with numbers had the same work{_nearest_words(sides, models)}"
         raise InputError("\n".join([f"there is nothing to compare in {ids}: {why}", *first_failures(given)]))
     planned = planned_processes(benchmarks)
     snapshots = {one.id: home.store.benchmark_snapshots(one.id) for one in benchmarks}
@@ -189,6 +191,16 @@ def compare_whole_profiles(
         raise InputError("\n".join(["a comparison needs two profiles with layers", *missing]))
     found = compare_profiles(layered, home.store.peaks(), practical)
     return replace(found, remarks=(*map(str.strip, missing), *found.remarks)), soundness(profiles)
+
+
+def _nearest_words(sides: Sequence[Sequence[Measurement]], models: Collection[ModelVersion]) -> str:
+    """In what those differ that are most alike of the first two benchmarks, and how they are compared all the same."""
+    if len(sides) < 2 or (nearest := nearest_pair(sides[0], sides[1], models)) is None:
+        return ""
+    first, second = nearest
+    differ = "; ".join(unlike_work(first, second))
+    command = f"`enginebench compare {first.id} {second.id}` compares them all the same"
+    return f"; the nearest are of one engine and model ({differ}): {command}" if differ else ""
 
 
 def _names(benchmarks: Sequence[Benchmark]) -> dict[str, str]:

@@ -150,6 +150,16 @@ def test_what_has_no_like_in_the_other_benchmark_is_named_and_no_condition_is_kn
     assert answer("compare", "m1", "m4", "--fail-if", "memory>900%", "--strict")[0] == 0
 
 
+def test_of_two_machines_with_other_cores_it_is_said_what_differs_and_what_compares_them(store, answer):
+    add(store, "b0000001", "laptop", fp32("m1"), fp32("m2", batch=4))
+    add(store, "b0000002", "server", fp32("m3", configuration=Configuration("CPU", 4, cores=32)))
+
+    code, _, said = answer("compare", "laptop", "server")
+    assert code == 2 and "the nearest are of one engine and model (the cores differ: 2 and 32)" in said
+    assert "`enginebench compare m2 m3` compares them all the same" in said
+    assert answer("compare", "m2", "m3")[0] == 0
+
+
 def test_where_nothing_compares_the_failures_say_why(store, answer):
     add(store, "b0000001", "lone", fp32("m1"), invented.failed("m2", failure=NO_KERNEL, model_name="net"))
 
