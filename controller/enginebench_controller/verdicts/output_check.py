@@ -40,8 +40,8 @@ TOLERANCES = {"f32": 1e-3, "f64": 1e-3, "bf16": 5e-2, "f16": 5e-2, "i8": QUANTIZ
 UNKNOWN_PRECISION = 5e-2
 """The tolerance where nobody says what was executed: an engine may choose bf16 by itself."""
 
-_WIDE_PRECISIONS = TOLERANCES.keys() - {"f16"}
-"""Those with about the range of f32. In f16 any number beyond 65,504 is infinite."""
+_NARROW = "f16"
+"""The one precision with less than the range of f32: any number beyond 65,504 is infinite."""
 
 _STORED_DIFFERENTLY = {
     DerivationKind.QUANTIZED: QUANTIZED,
@@ -202,7 +202,7 @@ def _masked_by_the_model(group: Sequence[Measurement], problems: Mapping[str, st
     """Those whose infinities another engine has at the very same places: the model makes them.
 
     Where no other engine can tell, −inf is taken for a mask; +inf may as well be too large a number. So may both in
-    f16: it takes the same infinities in a wide precision, one's own or those of a witness.
+    f16: it takes somebody, oneself too, with the same infinities in another precision.
     """
     infinite = [one for one in group if has_masked(one.captured_outputs)]
     able = {one.id for one in infinite} | {id_ for id_, problem in problems.items() if not problem}
@@ -211,11 +211,9 @@ def _masked_by_the_model(group: Sequence[Measurement], problems: Mapping[str, st
         others = [each for each in group if each.id in able and each.engine.name != one.engine.name]
         if not others and not any(np.isposinf(each.values).any() for each in one.captured_outputs):
             others = infinite
-        if any(
-            not _WIDE_PRECISIONS.isdisjoint({_precision(one), _precision(each)})
-            and same_infinities(each.captured_outputs, one.captured_outputs)
-            for each in others
-        ):
+        alike = [each for each in infinite if same_infinities(each.captured_outputs, one.captured_outputs)]
+        is_seen = any(same_infinities(each.captured_outputs, one.captured_outputs) for each in others)
+        if is_seen and any(_precision(each) != _NARROW for each in alike):
             found.append(one)
     return found
 

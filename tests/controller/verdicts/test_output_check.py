@@ -386,6 +386,21 @@ def test_infinities_of_f16_are_the_models_where_f32_has_them_too():
         assert [one.problem for one in check_outputs([small, other]).values()] == ["", ""]
 
 
+@pytest.mark.parametrize("precision", ["mixed", "int8 (8 of 9 products)", "bf16", "default"])
+def test_a_mask_is_the_models_in_every_precision_but_f16(precision):
+    one, two = (measured(engine, masked(scores()), precision=precision) for engine in ("openvino", "torch"))
+
+    for checks in (check(one), check(one, two)):
+        assert not any(found.problem for found in checks.values())
+
+
+def test_a_mask_in_f16_is_told_by_whoever_has_it_in_another_precision_too():
+    small, other = (measured(engine, masked(scores()), precision="f16") for engine in ("onnxruntime", "openvino"))
+    whole = replace(measured("onnxruntime", masked(scores())), id="in-f32")
+
+    assert not any(found.problem for found in check_outputs([small, other, whole]).values())
+
+
 def test_f16_is_no_reference_for_an_engine_that_ignores_its_input():
     """Whose numbers are wrong, and yet none of them is infinite."""
     ignored = np.repeat(scores()[:1], INPUTS, axis=0)
