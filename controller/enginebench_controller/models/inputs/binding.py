@@ -79,11 +79,15 @@ class Binding:
     def varied_values(self, said: Mapping[str, str]) -> tuple[InputValues, ...]:
         """Of the `values` those that leave the items of a batch different. Raises `InputError`.
 
-        What is derived once serves every later run, and equal items would prove nothing of it, nor calibrate it. So a
-        constant counts only for `lengths`, and for inputs that all items share.
+        What is derived once serves every later run, and equal items would prove nothing of it, nor calibrate it. So
+        where no input tells items apart, constants count only for `lengths` and for inputs that all items share.
         """
+        values = self.values(said)
+        constant = {one.input for one in values if one.is_constant}
         shared = {one.name for one in self.inputs if one.items is None} | set(self.lengths)
-        return tuple(one for one in self.values(said) if one.input in shared or not one.is_constant)
+        if any(one.name not in constant | shared for one in self.inputs):
+            return values
+        return tuple(one for one in values if one.input in shared or not one.is_constant)
 
 
 def bind(description: ModelDescription, batch: int, shapes: GivenShapes | None = None) -> Binding:

@@ -185,6 +185,14 @@ def test_a_constant_that_was_said_proves_nothing_since_all_items_are_alike_then(
     assert library.versions() == [source]
 
 
+def test_a_constant_counts_where_another_input_tells_the_items_apart(library: ModelLibrary, tmp_path: Path) -> None:
+    """As a mask of ones beside tokens does: drawn from 0 and 1, it may mask all of an item."""
+    nodes = [helper.make_node("Mul", ["x", "mask"], ["y"])]
+    model = make_model(nodes, [("x", [1, 4]), ("mask", [1, 4])], [("y", [1, 4])])
+    kept = bind(describe(save(model, tmp_path / "m.onnx")), 1).varied_values({"mask": "ones"})
+    assert [(one.input, one.is_constant) for one in kept] == [("mask", True)]
+
+
 def test_a_dynamic_batch_needs_no_rewriting(library: ModelLibrary, tmp_path: Path) -> None:
     source = add(library, tmp_path, tiny_classifier())
     assert rebatch(library, source, 4) == source
