@@ -93,7 +93,7 @@ def _reads_as_engine(text: str) -> bool:
 def _reads_as_model(text: str) -> bool:
     """Whether it is a model's file and no engine, whose name may have points too."""
     path = Path(text)
-    return path.suffix.lower() in SUFFIXES or (bool(path.suffix) and path.exists())
+    return path.suffix.lower() in SUFFIXES or (bool(path.suffix) and path.is_file())
 
 
 def _engine_side(name: str, text: str, engine: str | None) -> GateSide:

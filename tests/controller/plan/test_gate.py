@@ -70,8 +70,9 @@ def test_a_file_of_a_format_that_a_plugin_brings_is_a_model_where_it_lies(
     Path("net.own").touch()
     with pytest.raises(InputError, match="two models are compared without MODEL"):
         parse_sides("m.onnx", "ort", "net.own", None)
-    Path("ort").mkdir()
-    assert parse_sides("m.onnx", "ort", "ort", None)[0].engine == "ort", "a checkout of an engine is no model"
+    for one in ("ort", "own.engine"):
+        Path(one).mkdir()
+        assert parse_sides("m.onnx", one, one, None)[0].engine == one, "a checkout of an engine is no model"
 
 
 @pytest.mark.parametrize(
