@@ -158,7 +158,9 @@ class Spool:
                 yield part
 
     def remove(self, run_id: str) -> None:
-        """Forget a run; harmless when it is not there."""
+        """Forget a run; harmless when it is not there. A result that may not be read stays: nobody has it yet."""
+        if (self._folder / run_id).exists() and not os.access(self._folder / run_id, os.R_OK):
+            return
         # The result first: what a crash leaves of the blocks is then removed when the agent comes back.
         (self._folder / run_id).unlink(missing_ok=True)
         (self._folder / (run_id + BLOCKS_SUFFIX)).unlink(missing_ok=True)

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from enginebench_controller import wire
@@ -149,11 +149,24 @@ async def _collect_measurements(
     can_add: CanAdd,
 ) -> None:
     enough, keep = wish.enough_of(pending.id), keeper(home)
+    refused: list[AgentError] = []
     for group in groups_of(
         cases, pending.id, pending.interleave, enough
     ):  # of all cases, so that they have their names again
         if group.case.target in bench.clients and not _is_left(group.members, states, wish):
-            await _take_up_group(bench, group, pending.id, keep, wish, can_add=can_add)
+            with _kept_for_the_end(refused):
+                await _take_up_group(bench, group, pending.id, keep, wish, can_add=can_add)
+    for error in refused:
+        raise error
+
+
+@contextlib.contextmanager
+def _kept_for_the_end(refused: list[AgentError]) -> Iterator[None]:
+    """What a target refuses of one case, such as a result that its agent may not read, keeps no other back."""
+    try:
+        yield
+    except AgentError as error:
+        refused.append(error)
 
 
 async def _end_elsewhere(
@@ -229,14 +242,18 @@ async def _take_results(bench: Bench, member: Undertaking, samples: SampleFile) 
 async def _collect_passes(
     passes: Passes, bench: Bench, cases: Sequence[Undertaking], states: States, wish: ResumeOrder
 ) -> None:
+    refused: list[AgentError] = []
     for one in cases:
         if one.settled or _is_left([one], states, wish):
             continue
-        result = await _held(bench, one, 0) if one.processes else None
-        if result is None and wish.finish:
-            await passes.carry_out(one)
-        else:
-            await passes.take_up(one, result, INTERRUPTED)
+        with _kept_for_the_end(refused):
+            result = await _held(bench, one, 0) if one.processes else None
+            if result is None and wish.finish:
+                await passes.carry_out(one)
+            else:
+                await passes.take_up(one, result, INTERRUPTED)
+    for error in refused:
+        raise error
 
 
 async def _held(

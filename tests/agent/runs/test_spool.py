@@ -92,6 +92,7 @@ async def test_a_result_that_only_others_may_read_stays_where_it_is_and_keeps_no
     assert sentence in caplog.text
     with pytest.raises(NotReadyError, match=re.escape(sentence)):
         await anext(spool.read("q"))
+    spool.remove("q")  # by whoever could not have it
     assert {path.name for path in tmp_path.iterdir()} == {"no run's name!", "q", "r", "r.blocks"}
 
 
