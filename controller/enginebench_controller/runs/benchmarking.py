@@ -98,7 +98,7 @@ async def run_in_session(
     with written(home.path, pending) as claim:
         try:
             await patiently(partial(_record, home, benchmark, expansion, session, binder))
-        except (EnginebenchError, asyncio.CancelledError):
+        except EnginebenchError:
             claim.drop()  # nothing has begun
             raise
         reporter = announce(expansion, benchmark.id)
