@@ -291,6 +291,16 @@ def assumed_cores(wishes: Sequence[int | str], snapshot: TargetSnapshot) -> str 
     )
 
 
+def idle_devices(engine: AvailableEngine, taken: Collection[str], target: str) -> str | None:
+    """A sentence on devices that compute on something else than those taken by default; None where there are none."""
+    busy = {resource for one in engine.devices if one.name in taken for resource in one.resources}
+    idle = [one.name for one in engine.devices if one.resources and busy.isdisjoint(one.resources)]
+    if not idle or not busy:
+        return None
+    which = f"{', '.join(idle[:-1])} and {idle[-1]}" if len(idle) > 1 else idle[0]
+    return f"{engine.name} on {target} has {which}, too, where nothing is measured unless --device asks for it"
+
+
 def _loads(plan: Plan, cores: int, streams: int, hint: Hint) -> Iterator[tuple[Load, int, Arrivals | None]]:
     """Every load with its requests in flight and its arrivals."""
     for load in plan.load:

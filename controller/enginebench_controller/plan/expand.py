@@ -19,6 +19,7 @@ from enginebench_controller.plan.configurations import (
     contradiction,
     describe_load,
     does_not_fit,
+    idle_devices,
     impossible,
     owner_of,
     select_engines,
@@ -266,7 +267,10 @@ def _devices(plan: Plan, engine: AvailableEngine, target: str, told: _Told) -> S
     if not devices:
         told.cannot(plan, f"{engine.name} found no device on target {target!r}")
     if not plan.devices:
-        return next(([device] for device in devices if device.name == DEFAULT_DEVICE), list(devices[:1]))
+        taken = next(([device] for device in devices if device.name == DEFAULT_DEVICE), list(devices[:1]))
+        if (idle := idle_devices(engine, [one.name for one in taken], target)) is not None:
+            told.notes[idle] = None
+        return taken
     if plan.devices == ("all",):
         return devices
     by_name = {device.name.lower(): device for device in devices}

@@ -12,6 +12,7 @@ from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import (
     cores_meant,
     default_cores,
+    idle_devices,
     options_of,
     said_of,
     select_engines,
@@ -102,6 +103,9 @@ def space(
     without = {_named(order, engine, device): "" for engine, device in on_devices}
     points = []
     notes: dict[str, None] = {}
+    if not order.fields.get("devices"):
+        idle = (idle_devices(engine, _devices(order, engine), snapshot.target) for engine in engines)
+        notes |= dict.fromkeys(filter(None, idle))
     for model, (engine, device) in product(models, on_devices):
         for fields in _grid(order, engine, device, snapshot):
             chosen = {**fields, "models": [model], "engines": [f"{engine.name}@{engine.environment}"]}

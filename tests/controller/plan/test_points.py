@@ -214,6 +214,12 @@ def test_what_had_to_be_assumed_of_a_model_is_told_once() -> None:
     assert points().notes == ()
 
 
+def test_devices_that_nobody_asked_for_are_told() -> None:
+    both = engine("both", devices=("CPU", "GPU"))
+    assert points(both).notes == ("both on local has GPU, too, where nothing is measured unless --device asks for it",)
+    assert points(both, fields={"devices": ["CPU"]}).notes == ()
+
+
 def test_the_default_of_each_engine_is_known() -> None:
     defaults = [one.case for one in points().points if one.is_default]
     assert [(one.engine.name, one.configuration.batch, one.configuration.cores) for one in defaults] == [
