@@ -100,10 +100,18 @@ def test_rows_are_newest_first_with_the_change_from_the_point_before():
 
     assert [row["Version"] for row in rows] == ["2.0", "1.0", "1.0"]
     assert rows[0]["Change"] == "×0.75"
-    assert [row["Difference"] for row in rows] == ["beyond noise", "within noise", None]
+    assert [row["Difference"] for row in rows] == ["beyond noise", "not told apart", None]
     assert rows[0]["Remarks"] == "this benchmark"
     assert rows[0]["Benchmark"] == "benchmark?id=b3"
     assert (rows[2]["ms/item"], rows[2]["ms/batch"]) == pytest.approx((1.0, 4.0))
+
+
+@pytest.mark.parametrize(("factor", "told"), [(1.017, "beyond noise"), (1.013, "not told apart")])
+def test_intervals_that_overlap_may_still_be_apart_as_compare_has_it(factor, told):
+    """Five processes each whose means are known to 1 %: Welch's test tells 1.17 % apart."""
+    one, other = (Value(10 * by, interval(9.9 * by, 10.1 * by)) for by in (1, factor))
+
+    assert difference(one, other) == difference(other, one) == told
 
 
 def test_a_failure_is_a_gap_and_the_next_point_is_compared_with_the_one_before():

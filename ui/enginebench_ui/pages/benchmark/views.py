@@ -260,7 +260,9 @@ TREND_COLUMNS = {
         help="The same of the times as multiples of the reference work, where nothing else shows the change."
     ),
     "Change": st.column_config.TextColumn(help="The chosen figure ÷ that of the point before it with the same engine."),
-    "Difference": st.column_config.TextColumn(help="Beyond noise where the intervals do not overlap."),
+    "Difference": st.column_config.TextColumn(
+        help="Beyond noise where it is more than both intervals explain: the root of the sum of their squares."
+    ),
     "Remarks": st.column_config.TextColumn(width="large"),
 }
 

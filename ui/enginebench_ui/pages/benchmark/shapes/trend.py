@@ -4,11 +4,12 @@ import html
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import hypot
 
 import plotly.graph_objects as go
 
 from enginebench_controller.files.palette import EngineLook, EngineLooks
-from enginebench_controller.records import Interval, Measurement, Status
+from enginebench_controller.records import Measurement, Status
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
 from enginebench_controller.verdicts.alerts import Alert, Cause, Confirmation, HistoryAlerts, history_words
@@ -141,16 +142,20 @@ def change(before: Value, after: Value) -> str | None:
 
 
 def difference(before: Value, after: Value) -> str | None:
-    """Say whether a change is more than both intervals explain; None where there is none."""
-    if change(before, after) is None:
+    """Say whether a change is more than both intervals explain; None where there is none.
+
+    Of independent errors the squares add up: intervals may overlap where `compare`, which has the processes, tells two
+    apart.
+    """
+    if not before.value or after.value is None:
         return None
     if before.interval is None or after.interval is None:
         return "unknown: no interval"
-    return "within noise" if _overlap(before.interval, after.interval) else "beyond noise"
-
-
-def _overlap(one: Interval, other: Interval) -> bool:
-    return one.low <= other.high and other.low <= one.high
+    if before.value < after.value:
+        between = before.interval.high - before.value, after.value - after.interval.low
+    else:
+        between = before.value - before.interval.low, after.interval.high - after.value
+    return "beyond noise" if abs(after.value - before.value) > hypot(*between) else "not told apart"
 
 
 def _track_name(point: TrendPoint) -> str:
