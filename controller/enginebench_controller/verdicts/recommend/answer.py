@@ -242,7 +242,7 @@ def recommendation(
     return replace(
         found,
         sentence=_sentence(order, found),
-        remarks=(*space.notes, *_replaced(steps), *_disturbed(steps), *_remarks(order, found)),
+        remarks=(*_replaced(steps), *_disturbed(steps), *space.notes, *_remarks(order, found)),
     )
 
 
