@@ -28,7 +28,7 @@ from enginebench_controller.records import (
     UnavailableEngine,
 )
 from enginebench_proto.agreed.tensors import tensor_bytes
-from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, Precision
+from enginebench_proto.agreed.words import DEFAULT_DEVICE, DEFAULT_ENVIRONMENT, Precision
 
 _NEAR = 0.8
 """How like a name must be to be meant: at less, "ort" means torch, and so does "nosuch"."""
@@ -292,10 +292,13 @@ def assumed_cores(wishes: Sequence[int | str], snapshot: TargetSnapshot) -> str 
 
 
 def idle_devices(engine: AvailableEngine, taken: Collection[str], target: str) -> str | None:
-    """A sentence on devices that compute on something else than those taken by default; None where there are none."""
-    busy = {resource for one in engine.devices if one.name in taken for resource in one.resources}
+    """A sentence on devices beside the processor, which is taken by default; None where there are none.
+
+    What uses the processor as well, as OpenVINO's AUTO may, is none beside it.
+    """
+    busy = {resource for one in engine.devices if one.name == DEFAULT_DEVICE for resource in one.resources}
     idle = [one.name for one in engine.devices if one.resources and busy.isdisjoint(one.resources)]
-    if not idle or not busy:
+    if DEFAULT_DEVICE not in taken or not idle:
         return None
     which = f"{', '.join(idle[:-1])} and {idle[-1]}" if len(idle) > 1 else idle[0]
     return f"{engine.name} on {target} has {which}, too, where nothing is measured unless --device asks for it"

@@ -218,6 +218,7 @@ def test_devices_that_nobody_asked_for_are_told() -> None:
     both = engine("both", devices=("CPU", "GPU"))
     assert points(both).notes == ("both on local has GPU, too, where nothing is measured unless --device asks for it",)
     assert points(both, fields={"devices": ["CPU"]}).notes == ()
+    assert points(engine("accelerated", devices=("GPU:0", "GPU:1"))).notes == ()
 
 
 def test_the_default_of_each_engine_is_known() -> None:
