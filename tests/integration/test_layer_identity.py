@@ -33,7 +33,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def int8_model(model: Path) -> Path:
     path = model.with_name("int8.onnx")
     (scratch := model.with_name("scratch")).mkdir()
-    onnx.save(quantized(onnx.load(model), [INPUT], [seeded_inputs([INPUT], 0)], scratch), path)
+    sample = seeded_inputs([INPUT], 0)
+    onnx.save(quantized(onnx.load(model), sample, [sample], scratch), path)
     return path
 
 

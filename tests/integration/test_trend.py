@@ -83,7 +83,7 @@ def test_what_is_there_is_told_and_what_is_not_gets_a_sentence(bench):
     told = bench.cli("trend", "net", "--alerts")
     assert "the machine: the engine's version was 1.0 and is 2.0, but the reference work" in told.stdout
     assert "4 points with numbers, and 10 are needed" in bench.cli("trend", "short", "--alerts").stderr
-    assert "--target nuc" in bench.cli("trend", "far", "--alerts", "--confirm").stdout
+    assert "--target nuc" in bench.cli("trend", "far", "--alerts").stdout
     assert "no gate could be run: " in bench.cli("trend", "gone", "--alerts", "--confirm").stdout
     assert "no model 'nets' was measured more than once; these were: far, gone, net, short" in (
         bench.cli("trend", "nets", expect=2).stderr
