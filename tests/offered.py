@@ -1,9 +1,27 @@
-"""Targets that say everything a planner asks of them; nothing here was seen."""
+"""Targets that say everything a planner asks of them, and what is planned for one; nothing here was seen."""
 
 from dataclasses import replace
 
 import invented
-from enginebench_controller.records import AvailableEngine, Device, EngineOption, UnavailableEngine, UnavailableKind
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.records import (
+    AvailableEngine,
+    Configuration,
+    Device,
+    EngineOption,
+    EngineRef,
+    ModelVersion,
+    UnavailableEngine,
+    UnavailableKind,
+)
+
+CASE = Case(
+    "edge",
+    EngineRef("fake", "default", "1.0"),
+    ModelVersion("a" * 64, "net", "onnx", (), 1),
+    Configuration("CPU", batch=1, cores=1),
+    ("fake:0",),
+)
 
 
 def engine(name, environment="default", *, version="1.0", hidden=False, devices=("CPU",), options=(), **changes):

@@ -10,27 +10,17 @@ from typing import Any
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import (
     BlockSamples,
-    Configuration,
-    EngineRef,
     FailureKind,
     Measurement,
-    ModelVersion,
 )
 from enginebench_controller.runs.execution import execute, uninterrupted
 from enginebench_controller.runs.remote_run import Bench, Unreported
 from enginebench_controller.runs.undertaking import Undertaking
 from enginebench_proto.v1 import measurement_pb2, run_pb2
+from offered import CASE
 
-CASE = Case(
-    "edge",
-    EngineRef("fake", "default", "1.0"),
-    ModelVersion("a" * 64, "net", "onnx", (), 1),
-    Configuration("CPU", batch=1, cores=1),
-    ("fake:0",),
-)
 CRASHED = run_pb2.RunResult(
     outcome=run_pb2.OUTCOME_FAILED, failure=run_pb2.Failure(kind=run_pb2.FAILURE_KIND_CRASHED, message="it crashed")
 )

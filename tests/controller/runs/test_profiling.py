@@ -10,14 +10,10 @@ import pytest
 from filelock import FileLock
 
 from enginebench_controller.home import Home
-from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import (
-    Configuration,
-    EngineRef,
     Failure,
     FailureKind,
     HostFacts,
-    ModelVersion,
     PassOrder,
     Profile,
 )
@@ -27,14 +23,8 @@ from enginebench_controller.runs.remote_run import Bench, Unreported
 from enginebench_controller.runs.undertaking import Pending, Undertaking, claimed, plans, written
 from enginebench_controller.store import connection
 from enginebench_proto.v1 import run_pb2
+from offered import CASE
 
-CASE = Case(
-    "edge",
-    EngineRef("fake", "default", "1.0"),
-    ModelVersion("a" * 64, "net", "onnx", (), 1),
-    Configuration("CPU", batch=1, cores=1),
-    ("fake:0",),
-)
 ORDER = PassOrder("p1", None, 5, {"models": ["net"]}, {"edge": HostFacts()})
 FAILED = Failure(FailureKind.CRASHED, "it crashed")
 

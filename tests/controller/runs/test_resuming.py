@@ -12,22 +12,15 @@ import invented
 from agent_server import nobody
 from enginebench_controller.cli import make_app
 from enginebench_controller.home import Home
-from enginebench_controller.plan.expand import Case
-from enginebench_controller.records import Configuration, EngineRef, HostFacts, ModelVersion, PassOrder, Target
+from enginebench_controller.records import HostFacts, PassOrder, Target
 from enginebench_controller.runs import resuming
 from enginebench_controller.runs.remote_run import Unreported
 from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, look, resume
 from enginebench_controller.runs.undertaking import Pending, plans, under_way, written
 from enginebench_controller.targets import client
 from enginebench_proto.v1 import host_pb2, run_pb2
+from offered import CASE
 
-CASE = Case(
-    "edge",
-    EngineRef("fake", "default", "1.0"),
-    ModelVersion("a" * 64, "net", "onnx", (), 1),
-    Configuration("CPU", batch=1, cores=1),
-    ("fake:0",),
-)
 PENDING = Pending("b1", "net", 10**9, (replace(CASE, outcome_id="m1"), replace(CASE, outcome_id="m2")))
 PASSES = PassOrder("p1", None, 5, {"models": ["net"]}, {"edge": HostFacts()})
 
