@@ -57,6 +57,19 @@ def test_home_begins_with_how_to_begin_and_then_with_what_was_measured_last(stor
     assert [link.label for link in entries(opened(HOME))] == ["**newer**", "**older**"]
 
 
+@pytest.mark.parametrize("page", [HOME, BENCHMARKS])
+def test_what_computes_something_else_is_not_the_highest_measured(store, page):
+    store.add_benchmark(invented.benchmark())
+    wrong = (invented.outputs(shift=0.5),)
+    for place, engine in enumerate(("fake", "fake-fast", "onnxruntime")):
+        store.add_measurement(invented.measured(f"m{place}", engine=engine, latency_ms=4.0 + place))
+    store.add_measurement(invented.measured("m3", engine="wrong", latency_ms=1.0, captured_outputs=wrong))
+    assert store.benchmark_page().listed[0].fastest.engine == "wrong"
+
+    (line,) = [text for text in texts(opened(page).caption) if "Highest measured" in text]
+    assert "with fake, batch 1" in line
+
+
 def test_home_shows_a_few_of_many_targets_and_leads_to_the_others(store):
     store.add_benchmark(invented.benchmark())
     store.save_snapshot(*(invented.snapshot(f"board-{number:02}") for number in range(12)))

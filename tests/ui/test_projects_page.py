@@ -77,6 +77,21 @@ def test_projects_are_listed_with_the_best_of_each(measured):
     assert "3 projects" in texts(app.caption)
 
 
+def test_the_best_of_a_project_computes_what_its_model_does(measured):
+    wrong = (invented.outputs(shift=0.5),)
+    measured.store.add_measurement(invented.measured("m4", batch=4, latency_ms=3.0, captured_outputs=wrong))
+    for place, engine in enumerate(("other", "third")):
+        again = invented.measured(f"m{5 + place}", engine=engine, batch=4, latency_ms=9.0)
+        measured.store.add_measurement(again)
+    bad = invented.measured("m9", engine="bad", latency_ms=0.5, captured_outputs=wrong)
+    measured.store.add_measurement(bad)
+
+    table = opened().dataframe[0].value.set_index("Engine")
+    assert table["Reached with"]["fake 1.0"] == "CPU · batch 1 · 2 cores"
+    assert table["Status"]["bad"] == "≠ or impossible"
+    assert table["Best (items/s)"].isna()["bad"]
+
+
 def test_a_search_leaves_what_contains_its_words(measured):
     app = opened(q="OTHER")
     assert list(app.dataframe[0].value["Engine"]) == ["other 1.0"]

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import wraps
 from typing import Annotated, Any, get_args
 
@@ -18,6 +19,10 @@ from enginebench_controller.plan.plan import make_plan
 Command = Callable[..., Any]
 FIELDS = "fields"
 """The parameter of a command in whose place options stand, and that is given the fields of a plan."""
+
+ONE_OF = ("target", "device", "batch", "cores", "precision", "streams", "load", "requests", "hint")
+OF_ONE = (*ONE_OF, "option", "shape", "batch-axis", "inputs", "input")
+"""What tells the one configuration that a gate is of: those in `ONE_OF` have several values elsewhere."""
 
 _TYPES: Mapping[OptionForm, Any] = {
     OptionForm.INTEGER: int | None,
@@ -49,10 +54,11 @@ _OWN: Mapping[OptionGroup, tuple[str, ...]] = {
 """Parameters of commands that are no fields of a plan, and what they are about."""
 
 
-def plan_options(*names: str) -> Callable[[Command], Command]:
+def plan_options(*names: str, one_each: bool = False) -> Callable[[Command], Command]:
     """Let a command have these options, or without any name all that there are, in the place of `fields`.
 
-    The command is called with the fields of a plan that follow from what was given; what was not given has none.
+    The command is called with the fields of a plan that follow from what was given; what was not given has none. With
+    `one_each` the help asks for one value where a plan may have several.
     """
     chosen = [OPTIONS[name] for name in names] or list(OPTIONS.values())
 
@@ -70,7 +76,11 @@ def plan_options(*names: str) -> Callable[[Command], Command]:
         place = [one.name for one in own].index(FIELDS)
         parameters = [
             one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for one in (*map(_grouped, own[:place]), *_parameters(chosen), *map(_grouped, own[place + 1 :]))
+            for one in (
+                *map(_grouped, own[:place]),
+                *_parameters(chosen, one_each=one_each),
+                *map(_grouped, own[place + 1 :]),
+            )
         ]
         given.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # where typer looks
         given.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -83,12 +93,19 @@ def _parameter_name(option: PlanOption) -> str:
     return option.name.replace("-", "_")
 
 
-def _parameters(options: Sequence[PlanOption]) -> Iterator[inspect.Parameter]:
+def _parameters(options: Sequence[PlanOption], *, one_each: bool) -> Iterator[inspect.Parameter]:
     for option in options:
-        yield _parameter(option)
+        is_one = one_each and option.name in ONE_OF
+        yield _parameter(replace(option, metavar=_of_one(option.metavar)) if is_one else option)
         if option.name == "target":
             any_of = inspect.Parameter("any_of", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=AnyOf)
             yield _grouped(any_of)
+
+
+def _of_one(metavar: str) -> str:
+    """The first of "N,M,…"; a name, where that is all it says."""
+    first = metavar.partition(",")[0]
+    return "NAME" if first == "A" else first
 
 
 def _parameter(option: PlanOption) -> inspect.Parameter:

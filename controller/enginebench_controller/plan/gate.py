@@ -24,7 +24,7 @@ from enginebench_controller.plan.plan import (
     make_plan,
     parse_duration_ns,
 )
-from enginebench_controller.records import AvailableEngine, TargetSnapshot, UnavailableEngine
+from enginebench_controller.records import AvailableEngine, Load, TargetSnapshot, UnavailableEngine
 from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, SUFFIXES
 
@@ -303,12 +303,19 @@ def gate_plan(fields: Mapping[str, Any]) -> Plan:
     Raises `InputError` for what is no plan, or one of several configurations or targets.
     """
     plan = make_plan(fields, "gate")
-    axes = {"batch": plan.batch, "cores": plan.cores, "device": plan.devices, "precision": plan.precision}
+    axes = {
+        **{"batch": plan.batch, "cores": plan.cores, "device": plan.devices, "precision": plan.precision},
+        **{"load": plan.load, "streams": plan.streams, "requests": plan.requests, "hint": plan.hint},
+    }
     several = [name for name, values in axes.items() if len(values) > 1 or (name, values) == ("device", ("all",))]
     if several:
         raise InputError(f"a gate is of one configuration: give --{several[0]} one value")
     if len(plan.targets) > 1:
         raise InputError("a gate is of one target: give one --target")
+    if Load.OPEN_LOOP in plan.load:
+        raise InputError(
+            "a gate takes turns, which an open loop cannot: give --load async, and --requests for how many at once"
+        )
     return plan
 
 

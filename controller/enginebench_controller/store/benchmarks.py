@@ -1,7 +1,7 @@
 """Benchmarks in and out of the store: whole, by the page (searched and cut in SQL), and those that are ladders."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -48,8 +48,10 @@ class BenchmarkEntry:
 
 @dataclass(frozen=True)
 class Fastest:
-    """The measurement of a benchmark with the largest throughput."""
+    """The measurement of a benchmark with the largest throughput, of those that count."""
 
+    id: str
+    benchmark_id: str
     items_per_s: float
     model: str
     engine: str
@@ -63,7 +65,7 @@ class Fastest:
 class ListedBenchmark:
     """A benchmark in a list, or the newest of so many `steps` of a search, with what all of them covered.
 
-    `fastest` is None where nothing has numbers.
+    `fastest` is None where nothing that counts has numbers.
     """
 
     entry: BenchmarkEntry
@@ -148,9 +150,10 @@ _ENTRIES = """
 _LISTED = f"""
     SELECT benchmarks.*, covered.* EXCLUDE (benchmark_id)
     FROM benchmarks LEFT JOIN ({_COVERED},
-            first({{'items_per_s': throughput_items_per_s, 'model': model_name, 'engine': engine, 'batch': batch,
-                'cores': cores, 'cluster': cluster, 'status': status}} ORDER BY throughput_items_per_s DESC, id)
-                FILTER (throughput_items_per_s IS NOT NULL) AS fastest
+            first({{'id': id, 'benchmark_id': benchmark_id, 'items_per_s': throughput_items_per_s, 'model': model_name,
+                'engine': engine, 'batch': batch, 'cores': cores, 'cluster': cluster, 'status': status}}
+                ORDER BY throughput_items_per_s DESC, id)
+                FILTER (throughput_items_per_s IS NOT NULL AND NOT list_contains(?::VARCHAR[], id)) AS fastest
         FROM measurements WHERE benchmark_id IN (SELECT unnest(?)) GROUP BY benchmark_id
     ) AS covered ON covered.benchmark_id = benchmarks.id
     WHERE benchmarks.id IN (SELECT unnest(?))
@@ -225,11 +228,13 @@ class BenchmarkStore(StoreFile):
         with self._reading() as connection:
             return snapshots_of(connection, benchmark_id)
 
-    def benchmark_page(self, search: str = "", size: int = 20, page: int = 1) -> BenchmarkPage:
+    def benchmark_page(
+        self, search: str = "", size: int = 20, page: int = 1, wrong: Collection[str] = ()
+    ) -> BenchmarkPage:
         """Return page `page` of those that contain every word of `search`, newest first; only these are read.
 
         Pages count from 1. Searched are id, name, models, engines and targets; case does not matter. The steps of a
-        search stand together.
+        search stand together. The measurements `wrong` are the fastest of nothing.
         """
         with self._reading() as connection:
             matching = rows(connection, _MATCHING, search.lower().split(), size, (page - 1) * size)
@@ -237,7 +242,7 @@ class BenchmarkStore(StoreFile):
                 ((total,),) = connection.execute(_ENTRIES).fetchall()
                 return BenchmarkPage((), 0, int(total))
             ids = [step for row in matching for step in row["steps"]]
-            steps = [_listed(row) for row in rows(connection, _LISTED, ids, ids)]
+            steps = [_listed(row) for row in rows(connection, _LISTED, list(wrong), ids, ids)]
             query = "SELECT * FROM searches WHERE id IN (SELECT unnest(?))"
             named = [row["search"] for row in matching if row["search"]]
             searches = {row["id"]: from_search_row(row) for row in rows(connection, query, named)}

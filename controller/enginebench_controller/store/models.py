@@ -108,8 +108,8 @@ class ParameterCount:
 class Project:
     """A model version on an engine, in one environment, of a target.
 
-    `best` is the measurement with the largest throughput, whatever its configuration, without outputs; None where no
-    measurement has numbers. `counts` are all measurements by how they ended. `begun_at_unix_ns`
+    `best` is the measurement with the largest throughput of those that count, whatever its configuration, without
+    outputs; None where none of them has numbers. `counts` are all measurements by how they ended. `begun_at_unix_ns`
     and `last_at_unix_ns` are the starts of the first and the last one, None where unknown. `counted` is known of models
     that were profiled.
     """
@@ -192,7 +192,8 @@ _PROJECTS = f"""
             histogram(status) AS counts,
             min(started_at_unix_ns) AS begun_at_unix_ns,
             max(started_at_unix_ns) AS last_at_unix_ns,
-            first(id ORDER BY throughput_items_per_s DESC, id) FILTER (throughput_items_per_s IS NOT NULL) AS best_id
+            first(id ORDER BY throughput_items_per_s DESC, id)
+                FILTER (throughput_items_per_s IS NOT NULL AND NOT list_contains(?::VARCHAR[], id)) AS best_id
         FROM {MEASUREMENTS} GROUP BY ALL
     ), counted AS (
         SELECT model_digest AS counted_digest,
@@ -220,10 +221,13 @@ class ModelStore(StoreFile):
         with self._reading() as connection:
             return _models(connection)
 
-    def projects(self) -> tuple[Project, ...]:
-        """Return each model version × engine × target with its best measurement, by model, then the fastest first."""
+    def projects(self, wrong: Collection[str] = ()) -> tuple[Project, ...]:
+        """Return each model version × engine × target with its best measurement, by model, then the fastest first.
+
+        The measurements `wrong` are nobody's best.
+        """
         with self._reading() as connection:
-            found = rows(connection, _PROJECTS)
+            found = rows(connection, _PROJECTS, list(wrong))
             best = [row["id"] for row in found if row["id"] is not None]
             processes = parts(connection, "processes", "process", from_process_row, best)
             blocks = parts(connection, "blocks", "process, block", from_block_row, best)  # which tell of disturbances

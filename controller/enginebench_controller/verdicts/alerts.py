@@ -275,12 +275,11 @@ def findings(home: Home, histories: Iterable[TrendHistory]) -> Findings:
 
 
 def gate_command(alert: Alert) -> str | None:
-    """What a person types to confirm a candidate; None where it cannot be, or `gate` has no options for such work."""
+    """What a person types to confirm a candidate; None where it cannot be."""
     if alert.cause is not Cause.CANDIDATE or obstacle(alert):
         return None
-    fields = dict(plan_fields(alert))
-    if [fields.pop(name) for name in ("streams", "hint", "load", "requests")] != [[1], ["none"], ["sync"], []]:
-        return None
+    usual = {"streams": [1], "hint": ["none"], "load": ["sync"], "requests": []}
+    fields = {name: value for name, value in plan_fields(alert).items() if value != usual.get(name)}
     before, after = (side_words(alert, version) for version in alert.versions)
     sides = ("--base", before, "--head", after)
     return shlex.join(["enginebench", "gate", alert.history.model_digest[:12], *sides, *words_of(fields)])

@@ -81,6 +81,11 @@ def test_a_file_of_a_format_that_a_plugin_brings_is_a_model_where_it_lies(
         ({"batch": [1, 4]}, "a gate is of one configuration: give --batch one value"),
         ({"precision": ["f32", "bf16"]}, "a gate is of one configuration: give --precision one value"),
         ({"devices": ["all"]}, "a gate is of one configuration: give --device one value"),
+        ({"streams": [1, 2]}, "a gate is of one configuration: give --streams one value"),
+        ({"requests": [2, 4]}, "a gate is of one configuration: give --requests one value"),
+        ({"hint": ["none", "latency"]}, "a gate is of one configuration: give --hint one value"),
+        ({"load": ["sync", "async"]}, "a gate is of one configuration: give --load one value"),
+        ({"load": ["open-loop"], "rate": [10]}, "a gate takes turns, which an open loop cannot"),
         ({"targets": ["nuc", "pi"]}, "a gate is of one target: give one --target"),
     ],
 )

@@ -52,11 +52,12 @@ def test_the_command_that_would_tell_does_the_same_work(home):
     assert gate_command(alert).endswith("--precision f32 --shape ids=1x128 --option fake.level=low")
 
 
-def test_work_for_which_a_gate_has_no_options_is_confirmed_by_ours_alone(home):
-    alert = only_alert(home, configuration=Configuration("CPU", 1, cores=2, load=Load.ASYNC, requests=4, streams=4))
-    assert gate_command(alert) is None
+def test_the_command_tells_the_load_where_it_is_not_the_usual_one(home):
+    alert = only_alert(home, configuration=Configuration("CPU", 1, cores=2, load=Load.ASYNC, requests=4, streams=2))
+    command = gate_command(alert)
+    assert "--streams 2 --precision f32 --load async --requests 4" in command
     (found,) = known(home, [alert])
-    assert found.sentence == "not confirmed by a gate yet: --confirm runs it"
+    assert found.sentence == f"not confirmed by a gate yet: --confirm runs it, or {command}"
 
 
 @pytest.mark.parametrize(

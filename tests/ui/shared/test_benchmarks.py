@@ -9,7 +9,7 @@ from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPag
 from enginebench_ui.shared.benchmarks import benchmark_views, found_text
 from enginebench_ui.shared.text import benchmark_title
 
-FASTEST = Fastest(1234.5, "resnet50", "fake", 4, 1, Status.OK)
+FASTEST = Fastest("m0000001", "b0000002", 1234.5, "resnet50", "fake", 4, 1, Status.OK)
 
 
 def listed(benchmark, counts=None, models=(), engines=(), targets=(), fastest=None):
@@ -47,7 +47,7 @@ def test_a_search_stands_for_its_steps():
 
 
 def test_the_fastest_of_several_models_names_its_model_and_doubt():
-    unsure = Fastest(10.0, "resnet50", "fake", 1, 2, Status.INCONCLUSIVE)
+    unsure = Fastest("m0000001", "b0000001", 10.0, "resnet50", "fake", 1, 2, Status.INCONCLUSIVE)
     (view,) = benchmark_views([listed(invented.benchmark(), models=("a", "resnet50"), fastest=unsure)])
 
     assert view.fastest == "Highest measured: 10.00 items/s (inconclusive) with resnet50, fake, batch 1, 2 cores"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -22,6 +22,7 @@ from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import (
     NOISE_AGE_NS,
     Benchmark,
+    Measurement,
     ModelVersion,
     Noise,
     Peak,
@@ -31,14 +32,16 @@ from enginebench_controller.records import (
     Target,
     TargetSnapshot,
 )
-from enginebench_controller.store.benchmarks import BenchmarkPage
+from enginebench_controller.store.benchmarks import BenchmarkPage, Fastest
 from enginebench_controller.store.measurements import Headline, MeasuredCell
 from enginebench_controller.store.models import Project
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_controller.verdicts.across import are_many
 from enginebench_controller.verdicts.answers import Answer, answers_of
+from enginebench_controller.verdicts.doubts import Mark, marks
 from enginebench_controller.verdicts.gate.results import GateResult
 from enginebench_controller.verdicts.gate.stored import gate_of
+from enginebench_controller.verdicts.soundness import soundness
 from enginebench_ui.shared.project_key import two_sides as two_sides_of
 from enginebench_ui.shared.text import inert
 from enginebench_ui.shared.versions import KnownVersion, merged
@@ -135,10 +138,42 @@ def models(store: Store) -> tuple[ModelVersion, ...]:
     return store.models()
 
 
-@kept(64)
-def projects(store: Store) -> tuple[Project, ...]:
+def projects() -> tuple[Project, ...]:
     """Return each model version × engine × target with the best measured there, by model, then the fastest first."""
-    return store.projects()
+    return _rightly(_projects, lambda found: (one.best for one in found))
+
+
+@kept(4)
+def _projects(store: Store, wrong: frozenset[str]) -> tuple[Project, ...]:
+    return store.projects(wrong)
+
+
+def _rightly(read: Callable[[frozenset[str]], R], best: Callable[[R], Iterable[Measurement | Fastest | None]]) -> R:
+    """What `read` returns, given the measurements that cannot be the best of anything: a fast wrong answer is none.
+
+    They are looked for in the benchmarks of what would be `best`, until it is right.
+    """
+    wrong: frozenset[str] = frozenset()
+    while True:
+        found = read(wrong)
+        asked = dict.fromkeys(one.benchmark_id for one in best(found) if one is not None)
+        if (more := wrong.union(*(_wrong(one, _sizes()[one]) for one in asked))) == wrong:
+            return found
+        wrong = more
+
+
+@kept(4)
+def _sizes(store: Store) -> Mapping[str, int]:
+    """How many measurements each benchmark has."""
+    return {one.benchmark.id: one.measurements for one in store.benchmarks()}
+
+
+@kept_for_good(1024, "Looking whether outputs are right …")
+def _wrong(store: Store, benchmark_id: str, measurements: int) -> frozenset[str]:
+    """Which of so many measurements of a benchmark have wrong outputs, or numbers that cannot be."""
+    found = store.measurements(benchmark_id, with_blocks=False)
+    impossible = (one.id for one in found if Mark.IMPOSSIBLE in marks(one))
+    return frozenset((*soundness(found, store.models()).problems, *impossible))
 
 
 def versions() -> dict[str, KnownVersion]:
@@ -238,10 +273,14 @@ def stamp_of(found: Iterable[Peak]) -> tuple[int, ...]:
     return tuple(peak.measured_at_unix_ns for peak in found)
 
 
-@kept(8)
-def listed(store: Store, search: str, size: int, page: int) -> BenchmarkPage:
+def listed(search: str, size: int, page: int) -> BenchmarkPage:
     """Return a page of the list, newest first."""
-    return store.benchmark_page(search, size, page)
+    return _rightly(partial(_listed, search, size, page), lambda found: (one.fastest for one in found.listed))
+
+
+@kept(8)
+def _listed(store: Store, search: str, size: int, page: int, wrong: frozenset[str]) -> BenchmarkPage:
+    return store.benchmark_page(search, size, page, wrong)
 
 
 @kept(4)

@@ -11,8 +11,8 @@ import typer
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout, write_asked
-from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets_to_measure
-from enginebench_controller.cli.plan_options import plan_options
+from enginebench_controller.cli.options import Json, TrustModels
+from enginebench_controller.cli.plan_options import OF_ONE, plan_options
 from enginebench_controller.cli.progress import GateProgress, remind
 from enginebench_controller.errors import ExitCode, InputError, typed_path
 from enginebench_controller.files.new_file import check_new_files
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
     app.command("bisect")(bisect)
 
 
-@plan_options("option", "shape", "batch-axis", "inputs", "input")
+@plan_options(*OF_ONE, one_each=True)
 def bisect(
     model: Annotated[
         str | None,
@@ -80,26 +80,12 @@ def bisect(
     metric: Annotated[
         str, typer.Option(metavar="M", help=f"What has become worse: {', '.join(METRICS)}.")
     ] = GateMetric.LATENCY.value,
+    trust: TrustModels = False,
+    *,
+    fields: dict[str, Any],
     budget: Annotated[
         str, typer.Option(metavar="TIME", help="How long each gate measures, at most: 30s to 1h.")
     ] = "2m",
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=r"Target by name or HOST:PORT; not for versions. \[default: an agent here]"),
-    ] = None,
-    any_of: AnyOf = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help=r"Device. \[default: the CPU]")] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help=r"Items in one inference. \[default: 1]")] = None,
-    cores: Annotated[
-        str | None,
-        typer.Option(metavar="N", help=r"Physical cores, or big:N of a kind. \[default: all of the fastest]"),
-    ] = None,
-    precision: Annotated[
-        str | None, typer.Option(metavar="P", help=r"f32, bf16, f16, or default: the engine's own. \[default: f32]")
-    ] = None,
-    *,
-    fields: dict[str, Any],
-    trust: TrustModels = False,
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an issue for the engine's project.")
     ] = None,
@@ -118,22 +104,14 @@ def bisect(
     than the one before it: then 0 is the exit code, else 5, and 1 where good or bad cannot be run.
     """  # typer keeps lines after a backspace
     check_new_files(markdown, force=force)
-    common = {
-        "targets": targets_to_measure(split(target), any_of),
-        "devices": split(device),
-        "batch": None if batch is None else [batch],
-        "cores": None if cores is None else [cores],
-        "precision": split(precision),
-    }
-    asked = {name: value for name, value in common.items() if value is not None} | fields
-    gate_plan({"models": ["any"], **asked})
+    gate_plan({"models": ["any"], **fields})
     order = make_order(
         {
             **_candidates(model, engine, (good, bad), (versions, models, options), (package, wheels)),
             "worse": worse,
             "metric": metric,
             "budget": budget,
-            "fields": asked,
+            "fields": fields,
             "trusted": trust,
             "command": shlex.join(["enginebench", *sys.argv[1:]]),
         }

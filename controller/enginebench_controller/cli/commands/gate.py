@@ -9,8 +9,8 @@ import typer
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout, write_asked
-from enginebench_controller.cli.options import AnyOf, Json, LogTo, TrustModels, targets_to_measure
-from enginebench_controller.cli.plan_options import plan_options
+from enginebench_controller.cli.options import Json, LogTo, TrustModels
+from enginebench_controller.cli.plan_options import OF_ONE, plan_options
 from enginebench_controller.cli.progress import remind, watching
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.exports.log_to import live_log
@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
     app.command("gate")(gate)
 
 
-@plan_options("option", "shape", "batch-axis", "inputs", "input")
+@plan_options(*OF_ONE, one_each=True)
 def gate(
     model: Annotated[
         str | None,
@@ -60,7 +60,6 @@ def gate(
     ] = None,
     head: Annotated[str | None, typer.Option(metavar="SIDE", help="What is new, in the same forms.")] = None,
     engine: Annotated[str | None, typer.Option(metavar="E", help="The engine, where both have it in common.")] = None,
-    budget: Annotated[str, typer.Option(metavar="TIME", help="How long to measure, at most 1h; 30s or more.")] = "2m",
     tolerate: Annotated[str, typer.Option(metavar="PERCENT", help="How much worse head may be.")] = "1%",
     metric: Annotated[
         str | None,
@@ -69,27 +68,14 @@ def gate(
             help=rf"What may fail the gate: {', '.join(GateMetric)}. All are told. \[default: latency]",
         ),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 where it cannot be told.")] = False,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=r"Target by name, label:KEY=VALUE or HOST:PORT. \[default: an agent here]"),
-    ] = None,
-    any_of: AnyOf = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help=r"Device. \[default: the CPU]")] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help=r"Items in one inference. \[default: 1]")] = None,
-    cores: Annotated[
-        str | None,
-        typer.Option(metavar="N", help=r"Physical cores, or big:N of a kind. \[default: all of the fastest]"),
-    ] = None,
-    precision: Annotated[
-        str | None, typer.Option(metavar="P", help=r"f32, bf16, f16, or default: the engine's own. \[default: f32]")
-    ] = None,
-    *,
-    fields: dict[str, Any],
     layers: Annotated[
         bool, typer.Option("--layers/--no-layers", help="Profile both sides where they differ, after the budget.")
     ] = True,
     trust: TrustModels = False,
+    *,
+    fields: dict[str, Any],
+    budget: Annotated[str, typer.Option(metavar="TIME", help="How long to measure, at most 1h; 30s or more.")] = "2m",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 where it cannot be told.")] = False,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a comment for a pull request.")] = None,
     junit_file: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
@@ -113,13 +99,6 @@ def gate(
     if base is None or head is None:
         raise InputError(f"--{'base' if base is None else 'head'} is missing: a gate compares --head with --base")
     check_new_files(markdown, junit_file, force=force)
-    common = {
-        "targets": targets_to_measure(split(target), any_of),
-        "devices": split(device),
-        "batch": None if batch is None else [batch],
-        "cores": None if cores is None else [cores],
-        "precision": split(precision),
-    }
     order = GateOrder(
         base=base,
         head=head,
@@ -128,7 +107,7 @@ def gate(
         budget=budget,
         tolerate=tolerate,
         metrics=tuple(split(metric) or [GateMetric.LATENCY]),
-        fields={name: value for name, value in common.items() if value is not None} | fields,
+        fields=fields,
         explain=layers,
         trusted=trust,
     )

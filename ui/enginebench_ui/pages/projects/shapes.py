@@ -155,7 +155,7 @@ def _view(project: Project, known: KnownVersion | None) -> ProjectView:
         key=_key(project),
         title=f"{shortened(project.model_name)} on {shortened(engine)}, {shortened(project.target)}",
         row=cells(_row(project, known, engine)),
-        headline=_headline(best),
+        headline=_headline(project),
         configuration=configuration_words(best.configuration) if best else _ended(project),
         remarks=flags(best) if best else (),
         model_digest=project.model_digest,
@@ -210,6 +210,8 @@ def _status(project: Project) -> str:
     """How the best ended; where there is none, how the others did, the worst first."""
     if project.best:
         return status_words(project.best)
+    if _has_numbers(project):
+        return "≠ or impossible"
     return next((one.value for one in (Status.FAILED, Status.CANCELLED) if project.counts.get(one)), "no numbers")
 
 
@@ -220,7 +222,15 @@ def _ended(project: Project) -> str:
     return ", ".join([count_of(total, "measurement"), *rest])
 
 
-def _headline(best: Measurement | None) -> str:
+def _has_numbers(project: Project) -> bool:
+    """Whether any measurement has numbers, be they of wrong outputs."""
+    return any(one.has_numbers for one, count in project.counts.items() if count)
+
+
+def _headline(project: Project) -> str:
+    best = project.best
+    if best is None and _has_numbers(project):
+        return "No measurement counts: outputs are wrong (≠), or numbers impossible"
     if best is None or best.throughput_items_per_s is None:
         return "No measurement has numbers"
     share = _relative_half_width(best)
