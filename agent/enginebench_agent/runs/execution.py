@@ -127,6 +127,8 @@ class Execution:
         if member is None or member.is_first:
             cores = run.spec.configuration.cores
             known.MergeFrom(await self._quiet.wait(cores, terms.wait_quiet_ns, run.log.unquiet))
+            if member is not None:
+                member.has_looked()
         return Watch(self._quiet, known)
 
     async def _order(self, spec: RunSpec, terms: Terms, member: Member | None) -> Order:

@@ -20,8 +20,8 @@ from enginebench_agent.runs.reservations import Claim
 from enginebench_agent.worker.pipe import GO, STOP
 from enginebench_proto.v1.run_pb2 import Interleaving
 
-STARTING_AT_ONCE = len(os.sched_getaffinity(0))
-"""How many members are started at once: as many as there are processors for them."""
+STARTING_AT_ONCE = len(os.sched_getaffinity(0)) + 1
+"""How many members are started at once: one more than there are processors, as each waits for the disk now and then."""
 
 GATHER_SECONDS = 60.0
 """How long the first member of a group waits for the others to be started; then those that are there go on alone."""
@@ -54,11 +54,17 @@ class Member:
         self.has_ended = False
         self.is_first = False
         """Whether it was launched before all others, and finds the machine as it is without them."""
+        self._has_looked = False
 
     @property
     def is_launched(self) -> bool:
         """Whether its child may be, or was, started."""
         return self._launched.is_set()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other may be started yet, as it looks what the machine does without them."""
+        return self.is_first and not (self._has_looked or self.has_ended)
 
     @property
     def is_settled(self) -> bool:
@@ -73,6 +79,11 @@ class Member:
     async def may_start(self) -> None:
         """Wait until the group has its lease, and no more are starting than may at once."""
         await self._launched.wait()
+
+    def has_looked(self) -> None:
+        """It knows what the machine did before it, so that others may be started."""
+        self._has_looked = True
+        self._changed()
 
     @contextlib.contextmanager
     def pipe(self) -> Iterator[int]:
@@ -190,14 +201,13 @@ class Group:
         """Start whoever has joined, and whoever joins meanwhile; returns when all of them wait for a turn."""
         async with asyncio.TaskGroup() as settling:
             while self._waiting() or self._starting():
-                if self._waiting() and self._starting() < STARTING_AT_ONCE:
+                if self._may_launch():
                     member = self._waiting()[0]
                     member.is_first = not any(one.is_launched for one in self._members)
                     member.launch()
                     settling.create_task(self._settle(member))
                 else:
-                    before = self._starting()
-                    await self._until(lambda before=before: self._starting() < before)  # type: ignore[misc]
+                    await self._until(lambda: self._may_launch() or not self._starting())
 
     async def _take_rounds(self) -> None:
         order = random.Random(self.interleaving.seed)  # noqa: S311  # no secret
@@ -224,6 +234,10 @@ class Group:
 
     def _waiting(self) -> list[Member]:
         return [member for member in self._live() if not member.is_launched]
+
+    def _may_launch(self) -> bool:
+        is_kept = any(member.is_alone for member in self._members)
+        return bool(self._waiting()) and self._starting() < STARTING_AT_ONCE and not is_kept
 
     def _starting(self) -> int:
         return sum(member.is_launched and not member.is_settled for member in self._live())

@@ -27,7 +27,10 @@ FEWEST_PAIRS = 3
 """Inferences with an input never seen, each beside one with an input of the set."""
 
 BUDGET_NS = 500_000_000
-"""For the inferences of either kind; the fewest are run whatever they take."""
+SHARE = 0.125
+"""For the inferences of either kind, at most so long, and so much of what was timed: a gate has many short processes.
+The fewest are run whatever they take.
+"""
 
 NOTHING_IN_COMMON = 2.0
 """The largest difference that there can be, taken for outputs of other names and shapes too."""
@@ -39,20 +42,24 @@ _OTHER_SEED = 0x5EED
 _NUDGE = 2.0**-10
 
 
-def look_afterwards(session: Session, captured: Sequence[CapturedOutput], latency_ns: float) -> Afterwards:
+def look_afterwards(
+    session: Session, captured: Sequence[CapturedOutput], latency_ns: float, timed_ns: float
+) -> Afterwards:
     """Infer a few times more, one at a time, and report; `captured` came out while warming up.
 
-    `latency_ns` is about what an inference takes. Raises what an inference of the set's own inputs raises.
+    `latency_ns` is about what an inference takes, `timed_ns` what all timed blocks took. Raises what an inference of
+    the set's own inputs raises.
     """
+    affordable = int(min(BUDGET_NS, SHARE * timed_ns) / max(latency_ns, 1))
     request = _Counted(session.requests[0])
     again: dict[int, list[list[CapturedOutput]]] = {}
-    never_seen = _never_seen(session, _pairs(latency_ns))
+    never_seen = _never_seen(session, max(FEWEST_PAIRS, min(MOST_PAIRS, affordable // 3)))
     try:
         seen, fresh = _times(request, session.inputs, never_seen, again, rested=latency_ns < LONG_NS)
     except Exception:
         # What was drawn anew, or changed a little, may be no input of this model; the set's own are inferred below.
         seen, fresh = array("q"), array("q")
-    late, repeat = _differences(request, session.inputs, captured, again, latency_ns)
+    late, repeat = _differences(request, session.inputs, captured, again, max(1, min(MOST_LATE_INPUTS, affordable)))
     return Afterwards(
         late_difference=late, repeat_difference=repeat, seen_ns=seen, fresh_ns=fresh, inferences=request.count
     )
@@ -84,15 +91,14 @@ def _differences(
     inputs: Sequence[Tensors],
     captured: Sequence[CapturedOutput],
     again: Mapping[int, Sequence[Sequence[CapturedOutput]]],
-    latency_ns: float,
+    most: int,
 ) -> tuple[float | None, float | None]:
     """How far what comes out `again` for some inputs is from what was captured, and from itself; inputs that are
-    missing there are inferred as far as that is affordable.
+    missing there are inferred until `most` are there.
     """
     known = sorted({one.input_index for one in captured})
     found = {index: list(again.get(index, ())) for index in known}
-    affordable = max(1, min(MOST_LATE_INPUTS, int(BUDGET_NS / max(latency_ns, 1))))
-    missing = affordable - sum(map(bool, found.values()))
+    missing = most - sum(map(bool, found.values()))
     for index in [index for index in known if not found[index]][: max(missing, 0)]:
         found[index].append(capture(index, request.infer(inputs[index])))
     looked_at = [index for index in known if found[index]]
@@ -121,10 +127,6 @@ def _difference(one: CapturedOutput, other: CapturedOutput) -> float:
         return NOTHING_IN_COMMON
     ours, theirs = ours[np.isfinite(ours)], theirs[np.isfinite(theirs)]
     return float(np.abs(ours - theirs).max() / max(np.abs(ours).max(), np.abs(theirs).max()))
-
-
-def _pairs(latency_ns: float) -> int:
-    return max(FEWEST_PAIRS, min(MOST_PAIRS, int(BUDGET_NS / max(3 * latency_ns, 1))))
 
 
 def _never_seen(session: Session, count: int) -> list[Tensors]:

@@ -55,8 +55,9 @@ def open_and_measure(job: Assignment, around: Surroundings, measurement: Measure
         with collector_paused(), closing(load):
             _warm_up(session, load, around, known)
             threads = _steady_state(session, load, around, measurement, known.calibration.block_ns)
-            latency_ns = measurement.steady_state_ns / max(measurement.iterations, 1)
-            known.afterwards.CopyFrom(look_afterwards(session, known.captured_outputs, latency_ns))
+            timed_ns = measurement.steady_state_ns
+            latency_ns = timed_ns / max(measurement.iterations, 1)
+            known.afterwards.CopyFrom(look_afterwards(session, known.captured_outputs, latency_ns, timed_ns))
         known.effective.CopyFrom(session.effective(threads))
         if (written := this_process.written_bytes()) is not None:
             known.written_bytes = written

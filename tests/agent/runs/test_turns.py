@@ -38,6 +38,7 @@ class Player:
         """Start when allowed, take turns until told to stop, leave."""
         try:
             await self.member.may_start()
+            self.member.has_looked()
             self._log.append(f"start {self.name}")
             with self.member.pipe() as reading:
                 if await self._turn(reading) == GO:
@@ -128,7 +129,11 @@ async def test_members_start_at_once_and_warm_up_one_after_the_other(monkeypatch
     members = [table.player(name, needed=1).member for name in "abc"]
     first, second, third = members
     with first.pipe() as of_first, second.pipe() as of_second, third.pipe() as of_third:
-        await asyncio.wait_for(asyncio.gather(first.may_start(), second.may_start()), 1)
+        await asyncio.wait_for(first.may_start(), 1)
+        await asyncio.sleep(0.01)
+        assert not second.is_launched, "the first looks what the machine does without them"
+        first.has_looked()
+        await asyncio.wait_for(second.may_start(), 1)
         await asyncio.sleep(0.01)
         assert not third.is_launched
         second.want(unfinished=True)
@@ -143,6 +148,20 @@ async def test_members_start_at_once_and_warm_up_one_after_the_other(monkeypatch
             assert os.read(reading, 1) == GO
             member.want(unfinished=True)
     for member in members:
+        member.leave()
+
+
+async def test_who_joins_while_the_first_starts_is_started_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "STARTING_AT_ONCE", 2)
+    table = Table(members=2)
+    first = table.player("first", needed=1).member
+    await asyncio.wait_for(first.may_start(), 1)
+    first.has_looked()
+    await asyncio.sleep(0.01)
+    late = table.player("late", needed=1).member
+    await asyncio.wait_for(late.may_start(), 1)
+    assert not first.is_settled
+    for member in (first, late):
         member.leave()
 
 

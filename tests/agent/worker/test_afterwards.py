@@ -102,7 +102,7 @@ def session(inputs: list[Tensors], input_set: configuration.InputSet, *names: st
 def test_fresh_inputs_are_new_and_like_those_of_the_set() -> None:
     inputs: list[Tensors] = [{"x": np.full((2, 3), float(index), np.float32)} for index in range(3)]
     one = session(inputs, configuration.InputSet(seed=0, count=3), "x")
-    found = look_afterwards(one, [], 1000.0)
+    found = look_afterwards(one, [], 1000.0, 1e9)
     fresh = [each["x"] for each in one.requests[0].given if not any(each is known for known in inputs)]
     assert len(fresh) == len(found.fresh_ns) == 7
     assert len({each.tobytes() for each in (*fresh, *(each["x"] for each in inputs))}) == 10
@@ -114,7 +114,7 @@ def test_of_files_a_little_is_changed_and_nothing_of_what_was_said() -> None:
     said = [configuration.InputValues(input="rate")]
     given = configuration.InputSet(count=1, items=[configuration.InputItem()], values=said)
     one = session(inputs, given, "x", "rate")
-    look_afterwards(one, [], 1000.0)
+    look_afterwards(one, [], 1000.0, 1e9)
     fresh = [each for each in one.requests[0].given if each is not inputs[0]]
     assert len({each["x"].tobytes() for each in fresh}) == 7
     assert all(np.allclose(each["x"], 1, atol=0.01) and each["rate"] == [16000] for each in fresh)
@@ -136,20 +136,33 @@ def test_what_is_drawn_anew_or_changed_and_no_input_of_the_model_fails_no_run(
     inputs: list[Tensors] = [{"x": np.ones((2, 3), np.float32)}]
     one = session(inputs, configuration.InputSet(seed=0, count=1, items=items), "x")
     one.requests = [Particular()]
-    assert not look_afterwards(one, [], 1000.0).fresh_ns
+    assert not look_afterwards(one, [], 1000.0, 1e9).fresh_ns
 
 
 def test_a_slow_engine_is_asked_less() -> None:
     inputs: list[Tensors] = [{"x": np.full((2, 3), float(index), np.float32)} for index in range(8)]
     captured = [each for index, one in enumerate(inputs) for each in capture(index, {"y": one["x"] * 2})]
     one = session(inputs, configuration.InputSet(seed=0, count=8), "x")
-    found = look_afterwards(one, captured, 10e9)
+    found = look_afterwards(one, captured, 10e9, 100e9)
     assert (len(found.fresh_ns), found.inferences) == (3, 2 * 3 + 1), "what is timed is looked at, and one input again"
+
+
+def test_after_a_short_steady_state_little_is_asked() -> None:
+    inputs: list[Tensors] = [{"x": np.full((2, 3), float(index), np.float32)} for index in range(8)]
+    captured = [each for index, one in enumerate(inputs) for each in capture(index, {"y": one["x"] * 2})]
+    asked = {}
+    for timed_ns in (0.6e9, 5e9):
+        one = session(inputs, configuration.InputSet(seed=0, count=8), "x")
+        found = look_afterwards(one, captured, 10e6, timed_ns)
+        asked[timed_ns] = len(found.fresh_ns), 10e6 * found.inferences / timed_ns
+    assert asked[0.6e9][0] == 3
+    assert asked[5e9][0] == 7
+    assert all(share < 0.3 for _, share in asked.values())
 
 
 def test_a_model_without_inputs_has_none_that_it_never_saw() -> None:
     one = session([{}, {}], configuration.InputSet(seed=0, count=2))
-    assert not look_afterwards(one, [], 1000.0).fresh_ns
+    assert not look_afterwards(one, [], 1000.0, 1e9).fresh_ns
 
 
 @pytest.mark.parametrize(
