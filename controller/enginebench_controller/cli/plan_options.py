@@ -48,7 +48,7 @@ _OWN: Mapping[OptionGroup, tuple[str, ...]] = {
     OptionGroup.INPUTS: ("samples",),
     OptionGroup.OUTPUT: (
         *("dry_run", "print_plan", "watch", "json", "notes", "most", "top", "by", "chart", "csv"),
-        *("markdown", "junit_file", "force", "strict", "log_to", "plan_file"),
+        *("markdown", "junit_file", "html", "force", "strict", "log_to", "plan_file"),
     ),
 }
 """Parameters of commands that are no fields of a plan, and what they are about."""

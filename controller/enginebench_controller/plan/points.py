@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -92,55 +92,102 @@ def space(
     Of all `known` versions it is told what those that take part were made from. An engine that is named and of which
     there is none is refused, too, and so is an option that its engine does not take, as where it is measured.
     """
-    engines, problems = select_engines(order.engines, snapshot.engines, snapshot.target)
-    common = common_plan(order).model_copy(update={"interleave": False})
-    owned = owned_options(common.options, {engine.name for engine in snapshot.engines})
-    problems += [reason for engine in engines for reason in refused_options(owned.get(engine.name, {}), engine)]
-    if problems:
-        raise InputError("\n".join(dict.fromkeys(problems)))
-    reasons: Counter[str] = Counter()
-    on_devices = [(engine, device) for engine in engines for device in _devices(order, engine)]
-    without = {_named(order, engine, device): "" for engine, device in on_devices}
-    points = []
-    notes: dict[str, None] = {}
+    engines = _engines(order, snapshot)
+    common = common_plan(order).model_copy(update={"interleave": False}).document()
+    found = _Found()
     if not order.fields.get("devices"):
         idle = (idle_devices(engine, _devices(order, engine), snapshot.target) for engine in engines)
-        notes |= dict.fromkeys(filter(None, idle))
+        found.notes |= dict.fromkeys(filter(None, idle))
+    if order.versions and set(models) <= set(order.models):
+        found.notes[_no_version(order)] = None
+    on_devices = [(engine, device) for engine in engines for device in _devices(order, engine)]
+    found.without = {_named(order, engine, device): "" for engine, device in on_devices}
     for model, (engine, device) in product(models, on_devices):
         for fields in _grid(order, engine, device, snapshot):
             chosen = {**fields, "models": [model], "engines": [f"{engine.name}@{engine.environment}"]}
             try:
-                _check_load(order, engine)
-                plan = make_plan({**common.document(), **chosen, "devices": [device]}, "recommend")
-                found = expand(plan, (snapshot,), binder).cases
-                _check_cores(order, found, snapshot)
+                cases = _cases(order, {**common, **chosen, "devices": [device]}, engine, snapshot, binder)
             except (PlanError, ModelError) as error:
-                reasons[_reason(error)] += 1
-                if without.get(named := _named(order, engine, device)) == "":
-                    without[named] = _reason(error)
+                found.is_impossible(_named(order, engine, device), _reason(error))
                 continue
-            if found:
-                without.pop(_named(order, engine, device), None)
-            for case in found:
+            if cases:
+                found.without.pop(_named(order, engine, device), None)
+            for case in cases:
                 said = {"devices": [case.configuration.device]} if "devices" in order.fields else {}
                 axes = _axes(case, engines, models, has_kinds=bool(snapshot.host.clusters))
-                points.append(Point(case, chosen | said, axes, _is_default(case, engine, snapshot)))
+                found.points.append(Point(case, chosen | said, axes, _is_default(case, engine, snapshot)))
                 assumed = binder(model, case.configuration.batch).assumptions
-                notes.update(dict.fromkeys(f"{case.model.name}: {text}" for text in assumed))
-    points = list({identity(one.case): one for one in reversed(points)}.values())[::-1]
-    if not points:
-        told = "\n".join(f"  - {reason}" for reason in reasons)
-        raise InputError("there is nothing to choose from" + (f", because:\n{told}" if told else ""))
-    for named, reason in without.items():
-        raise InputError(f"{named} takes no part: {reason}")
-    points = _with_families(points, known)
+                found.notes.update(dict.fromkeys(f"{case.model.name}: {text}" for text in assumed))
+    points = _with_families(found.checked(), known)
     _check_outputs_can_be_compared(order, points)
-    kept: Sequence[int] = range(len(points))
-    if len(points) > MOST_POINTS:
-        defaults = (place for place, one in enumerate(points) if one.is_default)  # what the best is to be held against
-        given = tuple(dict.fromkeys([*compared(points), *defaults]))
-        kept = sorted(spread_out([one.axes for one in points], MOST_POINTS, given))
-    return Space(tuple(points[place] for place in kept), dict(reasons), len(points) - len(kept), tuple(notes))
+    kept = _kept(points)
+    return Space(tuple(kept), dict(found.reasons), len(points) - len(kept), tuple(found.notes))
+
+
+def _no_version(order: RecommendOrder) -> str:
+    return (
+        f"--versions: no version made of {', '.join(dict.fromkeys(order.models))} is here, so none takes part; "
+        f"`enginebench models quantize {order.models[0]}` makes one in INT8"
+    )
+
+
+def _engines(order: RecommendOrder, snapshot: TargetSnapshot) -> Sequence[AvailableEngine]:
+    """Those that take part. Raises `InputError` for one that is not there, or does not take its options."""
+    engines, problems = select_engines(order.engines, snapshot.engines, snapshot.target)
+    owned = owned_options(common_plan(order).options, {engine.name for engine in snapshot.engines})
+    problems += [reason for engine in engines for reason in refused_options(owned.get(engine.name, {}), engine)]
+    if problems:
+        raise InputError("\n".join(dict.fromkeys(problems)))
+    return engines
+
+
+def _cases(
+    order: RecommendOrder,
+    fields: Mapping[str, Any],
+    engine: AvailableEngine,
+    snapshot: TargetSnapshot,
+    binder: Binder,
+) -> Sequence[Case]:
+    """What these fields of a plan come to. Raises `PlanError` or `ModelError` where they cannot be."""
+    _check_load(order, engine)
+    cases = expand(make_plan(fields, "recommend"), (snapshot,), binder).cases
+    _check_cores(order, cases, snapshot)
+    return cases
+
+
+@dataclass
+class _Found:
+    """What was found so far: points, reasons why others cannot be, and what was asked for by name and has none."""
+
+    points: list[Point] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    without: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def is_impossible(self, named: str, reason: str) -> None:
+        """One of the points cannot be, of what was asked for by this name."""
+        self.reasons[reason] += 1
+        if self.without.get(named) == "":
+            self.without[named] = reason
+
+    def checked(self) -> list[Point]:
+        """The points, each once. Raises `InputError` where there are none of what was asked for."""
+        points = list({identity(one.case): one for one in reversed(self.points)}.values())[::-1]
+        if not points:
+            told = "\n".join(f"  - {reason}" for reason in self.reasons)
+            raise InputError("there is nothing to choose from" + (f", because:\n{told}" if told else ""))
+        for named, reason in self.without.items():
+            raise InputError(f"{named} takes no part: {reason}")
+        return points
+
+
+def _kept(points: Sequence[Point]) -> Sequence[Point]:
+    """As many as a search can look at, spread out over the axes, with those that the best is to be held against."""
+    if len(points) <= MOST_POINTS:
+        return points
+    defaults = (place for place, one in enumerate(points) if one.is_default)
+    given = tuple(dict.fromkeys([*compared(points), *defaults]))
+    return [points[place] for place in sorted(spread_out([one.axes for one in points], MOST_POINTS, given))]
 
 
 def _named(order: RecommendOrder, engine: AvailableEngine, device: str) -> str:

@@ -69,6 +69,15 @@ def test_every_axis_has_what_the_engine_can_and_no_more() -> None:
     assert {str(one.load) for one in of_plain} == {"sync"}
 
 
+def test_where_no_version_was_made_that_is_told_with_the_command_that_makes_one() -> None:
+    (note,) = points(versions=True).notes
+    assert note.startswith("--versions: no version made of net is here, so none takes part")
+    assert "`enginebench models quantize net`" in note
+    assert not points().notes
+    order = make_order({"models": ["net"], "versions": True})
+    assert not space(order, target(PLAIN), bind, ("net", INT8.digest)).notes
+
+
 def test_what_cannot_be_is_counted_with_its_reason() -> None:
     found = points(PLAIN)
     assert found.impossible == {"net cannot be had for batch 16": 2}

@@ -11,7 +11,7 @@ from rich.progress import TaskID
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout, write_asked
-from enginebench_controller.cli.options import AnyOf, Json, TrustModels, targets_to_measure
+from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import Drawing, budget_bar, left_words, remind
 from enginebench_controller.errors import ExitCode, InputError
@@ -34,7 +34,6 @@ from enginebench_controller.jobs.record import MadeKind
 from enginebench_controller.jobs.reporting import ProgressWriter
 from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.expand import Case
-from enginebench_controller.plan.options import split
 from enginebench_controller.plan.recommend import Goal, RecommendOrder, make_order, parse_axes
 from enginebench_controller.records import Failure, Search, Status
 from enginebench_controller.runs.recommending import go_on, so_far
@@ -59,7 +58,7 @@ def register(app: typer.Typer) -> None:
     app.command("recommend")(recommend)
 
 
-@plan_options("engine", "device", "option", "shape", "batch-axis", "inputs", "input")
+@plan_options("engine", "target", "device", "option", "shape", "batch-axis", "inputs", "input")
 def recommend(
     models: Annotated[
         list[str],
@@ -87,18 +86,8 @@ def recommend(
         list[str] | None, typer.Option(metavar="AXIS=A,B,…", help="The values to choose from; may be repeated.")
     ] = None,
     versions: Annotated[
-        bool, typer.Option("--versions", help="Versions made of the models (INT8, pruned …) take part.")
+        bool, typer.Option("--versions", help="Versions made of the models (by models quantize, prune …) take part.")
     ] = False,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help=r"Targets by name, label:KEY=VALUE or HOST:PORT: one answer each, and one for all. "
-            r"\[default: an agent here]",
-            autocompletion=completion.targets,
-        ),
-    ] = None,
-    any_of: AnyOf = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="How long to measure.")] = "5m",
     *,
     fields: dict[str, Any],
@@ -122,7 +111,7 @@ def recommend(
     recommend resnet50.onnx --max-latency 'p95<20ms'
     recommend resnet50.onnx --minimize latency --leave-cores 1
     recommend resnet50.onnx --maximize rate --max-latency 'p99<50ms'
-    recommend resnet50.onnx --target nuc,board --max-latency 'p95<50ms'
+    recommend resnet50.onnx --target nuc,board --max-latency 'p95<50ms'   one answer each, and one for all
     recommend resnet50.onnx --among batch=1,4 --fix cores=2 --engine openvino
 
     What wins is measured again in fresh processes, and these say whether a limit is held. The exit code is 4 where
@@ -131,7 +120,7 @@ def recommend(
     check_new_files(plan_file, markdown, html, force=force)
     if chart is not None:
         check_chart_path(chart, force=force)
-    targets = tuple(dict.fromkeys(targets_to_measure(split(target), any_of) or ()))
+    targets = tuple(dict.fromkeys(fields.pop("targets", ())))
     if len(targets) > 1 and (chart is not None or html is not None):
         option = "--html" if chart is None else "--chart"
         raise InputError(f"what {option} writes is of one target: leave it out, or give one --target")
