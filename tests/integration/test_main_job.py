@@ -1,6 +1,7 @@
 """The main job: from a model file through an agent into the store and out again."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,6 +78,10 @@ def test_rerun_is_a_new_linked_benchmark_with_the_same_model(
     assert second["benchmark"]["rerun_of"] == first["benchmark"]["id"]
     assert second["measurements"][0]["model"]["digest"] == first["measurements"][0]["model"]["digest"]
     assert len(bench.json("list")["benchmarks"]) == 2
+    old = second["benchmark"]["id"]
+    third = bench.cli("rerun", old)
+    command = re.search(rf"`enginebench (compare {old} \w+)`", third.stderr)
+    bench.cli(*command[1].split())
 
 
 def test_one_engine_that_cannot_run_a_model_fails_alone_and_in_its_own_words(

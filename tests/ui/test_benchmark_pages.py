@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
@@ -287,6 +288,7 @@ def test_a_rerun_is_a_job_and_the_benchmark_stays_as_it_is(grid):
 
     (job,) = jobs(default_home())
     assert (job.arguments, job.title) == (("rerun", "b0000001"), "Re-run of grid")
+    assert job.compare_with == "b0000001"
     assert any(link.proto.query_string == f"id={job.id}" for link in app.get("page_link"))
     assert grid.benchmark_page().listed == before
 
@@ -295,7 +297,10 @@ def test_a_rerun_and_what_was_run_again_link_to_each_other(grid):
     grid.add_benchmark(invented.benchmark("b0000002", "again", rerun_of="b0000001"))
 
     assert any(label.startswith("Re-run on") for label in entries(opened(BENCHMARK, id="b0000001")))
-    assert entries(opened(BENCHMARK, id="b0000002")) == ["Re-run of b0000001"]
+    again = opened(BENCHMARK, id="b0000002")
+    assert entries(again) == ["Re-run of b0000001", "Beside it"]
+    beside = next(link for link in again.get("page_link") if link.label == "Beside it")
+    assert parse_qs(beside.proto.query_string) == {"id": ["b0000002"], "with": ["b0000001"]}
 
 
 def test_removing_asks_first(grid):

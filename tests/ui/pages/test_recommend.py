@@ -51,6 +51,8 @@ def test_the_form_is_the_command_that_asks_for_the_same():
         budget="30s",
         target="nuc",
         engines=("openvino", "torch"),
+        devices=("CPU", "GPU.0"),
+        shape="ids=1x128, mask=1x128",
         max_memory="500MB",
         leave_cores=1,
         among="batch=1,4; cores=2",
@@ -58,9 +60,11 @@ def test_the_form_is_the_command_that_asks_for_the_same():
     )
     parsed = params(arguments(wish))
     assert parsed["models"] == ["-odd name"]
-    assert [parsed[name] for name in ("max_latency", "max_memory", "budget", "target", "minimize")] == [
-        *("p95<20ms", "500MB", "30s", "nuc", "latency")
+    assert [parsed[name] for name in ("max_latency", "max_memory", "budget", "minimize")] == [
+        *("p95<20ms", "500MB", "30s", "latency")
     ]
+    assert (parsed["target"], parsed["device"]) == (["nuc"], ["CPU,GPU.0"])
+    assert parsed["shape"] == ["ids=1x128", "mask=1x128"]
     assert (parsed["engine"], parsed["leave_cores"], parsed["versions"]) == (["openvino,torch"], 1, True)
     assert parsed["among"] == ["batch=1,4", "cores=2"]
 
@@ -75,6 +79,7 @@ def test_each_field_is_told_what_is_wrong_with_it_in_the_words_of_the_command():
     assert wrong["budget"].startswith("--budget")
     assert wrong["max_memory"].startswith("--max-memory 'much' is no amount of memory")
     assert "there is no axis 'colour'" in wrong["among"]
+    assert "shape" in refusals(RecommendForm(shape="ids"))
     assert refusals(RecommendForm(max_latency="p95<20ms", budget="5m", among="batch=1")) == {}
 
 

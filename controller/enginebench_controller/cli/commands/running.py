@@ -326,4 +326,6 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool, notes: bo
         print_outcomes(title, measurements, models, partial(home.store.benchmark_snapshots, benchmark.id), notes=notes)
         if notes or not are_many(measurements):
             print_answers(answers_of(home.store, benchmark, measurements, models))
+        if benchmark.rerun_of:
+            remark(f"beside the one before: `enginebench compare {benchmark.rerun_of} {benchmark.id}`")
     return of_benchmark(benchmark, measurements, models)

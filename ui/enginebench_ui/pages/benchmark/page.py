@@ -71,7 +71,8 @@ def follow_own_jobs(benchmark_id: str) -> None:
 
 def _rerun(benchmark: Benchmark) -> None:
     with reading.banner_on_error():
-        start_job(default_home(), f"Re-run of {benchmark_title(benchmark.name)}", ("rerun", benchmark.id))
+        title = f"Re-run of {benchmark_title(benchmark.name)}"
+        start_job(default_home(), title, ("rerun", benchmark.id), compare_with=benchmark.id)
     st.toast("The re-run has begun. This benchmark stays as it is.", icon=":material/replay:")
 
 
@@ -170,6 +171,8 @@ def _show_links(benchmark: WholeBenchmark) -> None:
             st.page_link(
                 BENCHMARK, label=f"Re-run of {inert(before)}", icon=":material/replay:", query_params={"id": before}
             )
+            beside = {"id": benchmark.id, "with": before}
+            st.page_link(BENCHMARK, label="Beside it", icon=":material/compare_arrows:", query_params=beside)
         for one in reruns:
             label = f"Re-run on {instant(one.created_at_unix_ns)}: {inert(one.id)}"
             st.page_link(BENCHMARK, label=label, icon=":material/arrow_forward:", query_params={"id": one.id})

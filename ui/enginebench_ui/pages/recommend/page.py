@@ -36,7 +36,7 @@ from enginebench_ui.pages.recommend.shapes import (
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one, choose_several
-from enginebench_ui.shared.order_fields import address_of, engine_labels, plain_names, target_labels
+from enginebench_ui.shared.order_fields import address_of, device_labels, engine_labels, plain_names, target_labels
 from enginebench_ui.shared.order_form import choose_model, labels_of_models
 from enginebench_ui.shared.searches import (
     choose_search,
@@ -102,6 +102,13 @@ def _choose_more(four: RecommendForm) -> RecommendForm:
         engines = choose_several(
             "Engines", engine_labels(snapshots, asked), "engine", default=(), placeholder="all that read the model"
         )
+        devices = choose_several(
+            "Devices",
+            device_labels(snapshots, engines),
+            "device",
+            default=(),
+            placeholder="each engine's CPU, or its first device",
+        )
         versions = st.toggle("Versions made of the model (INT8, pruned …) take part", key="versions", bind=BIND)
     with right:
         memory = st.text_input("Memory limit", key="max_memory", bind=BIND, placeholder="none", help="Such as 500MB.")
@@ -115,8 +122,16 @@ def _choose_more(four: RecommendForm) -> RecommendForm:
             help="Narrows the search: batch, cores, streams, precision, load, hint, requests.",
         )
         show_refusal(refusals(RecommendForm(among=among)).get("among"))
-    more = replace(four, target=target, engines=engines, versions=versions)
-    return replace(more, max_memory=memory, leave_cores=leave, among=among)
+        shape = st.text_input(
+            "Shapes",
+            key="shape",
+            bind=BIND,
+            placeholder="ids=1x128, mask=1x128",
+            help="For inputs with open dimensions, which otherwise take usual sizes.",
+        )
+        show_refusal(refusals(RecommendForm(shape=shape)).get("shape"))
+    more = replace(four, target=target, engines=engines, devices=devices, versions=versions)
+    return replace(more, max_memory=memory, leave_cores=leave, among=among, shape=shape)
 
 
 def show_form() -> None:

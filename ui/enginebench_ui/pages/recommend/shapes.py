@@ -21,7 +21,7 @@ from enginebench_controller.verdicts.recommend.answer import (
 from enginebench_controller.verdicts.recommend.candidates import LimitShare
 from enginebench_controller.verdicts.recommend.search import Fate
 from enginebench_ui.shared.charts import NOISE, WORSE, margins, value_axis
-from enginebench_ui.shared.order_fields import positional
+from enginebench_ui.shared.order_fields import listed, positional, shapes
 from enginebench_ui.shared.text import Row, cells, number
 
 GOALS: Mapping[Goal, str] = {
@@ -35,7 +35,10 @@ GOALS: Mapping[Goal, str] = {
 
 @dataclass(frozen=True)
 class RecommendForm:
-    """What the form holds, as it was typed; the names are those of the order. `among` is "batch=1,4; cores=2"."""
+    """What the form holds, as it was typed; the names are those of the order. `among` is "batch=1,4; cores=2".
+
+    `shape` is "ids=1x128, mask=1x128".
+    """
 
     models: tuple[str, ...] = ()
     max_latency: str = ""
@@ -43,6 +46,8 @@ class RecommendForm:
     budget: str = ""
     target: str = LOCAL_TARGET
     engines: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    shape: str = ""
     max_memory: str = ""
     leave_cores: int = 0
     among: str = ""
@@ -64,10 +69,11 @@ def refusals(wish: RecommendForm) -> dict[str, str]:
             make_order({"models": ("any",), "goal": wish.goal})
         except InputError as error:
             found["max_latency"] = str(error)
-    try:
-        parse_axes((), _axes(wish.among))
-    except InputError as error:
-        found["among"] = str(error)
+    for name, check in (("among", lambda: parse_axes((), _axes(wish.among))), ("shape", lambda: shapes(wish.shape))):
+        try:
+            check()
+        except InputError as error:
+            found[name] = str(error)
     return found
 
 
@@ -86,9 +92,11 @@ def _options(wish: RecommendForm) -> Iterator[str]:
         "budget": wish.budget.strip(),
         "target": "" if wish.target == LOCAL_TARGET else wish.target,
         "engine": ",".join(wish.engines),
+        "device": ",".join(wish.devices),
         "leave-cores": wish.leave_cores,
     }
     yield from (f"--{name}={value}" for name, value in said.items() if value)
+    yield from (f"--shape={one}" for one in listed(wish.shape))
     yield from (f"--among={one}" for one in _axes(wish.among))
     yield from ["--versions"] if wish.versions else []
 
