@@ -391,6 +391,18 @@ def run_command(plan: Plan) -> str:
     return shlex.join(["enginebench", "run", *plan.models, *words_of(said | {"image": image})])
 
 
+def command_of(document: Mapping[str, Any]) -> str | None:
+    """The command that a stored plan was carried out by, its order drawn anew; None for one that is not ours, or of
+    more than a run.
+    """
+    try:
+        known = {name: value for name, value in document.items() if name in Plan.model_fields and name != "order_seed"}
+        plan = make_plan(known, "the plan")
+    except InputError:
+        return None
+    return None if plan.rungs or plan.gate is not None or plan.search is not None else run_command(plan)
+
+
 class LadderKind(StrEnum):
     """What a ladder is to improve."""
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.plan import make_plan, parse_duration_ns, plan_toml, read_plan
+from enginebench_controller.plan.plan import command_of, make_plan, parse_duration_ns, plan_toml, read_plan
 from enginebench_controller.records import StopRule
 
 
@@ -17,6 +17,15 @@ from enginebench_controller.records import StopRule
 )
 def test_durations_are_read_with_their_units(text: str, nanoseconds: int) -> None:
     assert parse_duration_ns(text) == nanoseconds
+
+
+def test_a_stored_plan_tells_the_command_that_carried_it_out() -> None:
+    plan = make_plan({"models": ["a b.onnx"], "batch": [1, 4], "load": ["async"], "order_seed": 7}, "run")
+    stored = {**plan.document(), "digests": {"a b.onnx": "ab"}, "left_out": []}
+    assert command_of(stored) == "enginebench run 'a b.onnx' --batch 1,4 --load async"
+    assert command_of({**stored, "colour": "red", "batch": ["x"]}) is None, "of another version"
+    assert command_of({**stored, "gate": {"budget": "2m"}}) is None
+    assert command_of({**stored, "search": {"id": "5ea4c0", "step": 1, "title": "looking"}}) is None
 
 
 @pytest.mark.parametrize("text", ["", "s", "-1s", "5 parsecs", "1e3", "nan"])

@@ -35,6 +35,7 @@ from enginebench_controller.files.profiles import ProfilesDocument, import_profi
 from enginebench_controller.files.reading import read_file
 from enginebench_controller.files.verdicts.gates import gate_document
 from enginebench_controller.home import Home, default_home, home_to_change, home_to_read
+from enginebench_controller.plan.plan import command_of
 from enginebench_controller.records import Benchmark, Measurement, Search, SearchKind
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.searches import search_of
@@ -140,6 +141,8 @@ def show(
             print_answers(answers_of(store, found, measurements, models))
         title = f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}"
         print_outcomes(title, measurements, models, partial(store.benchmark_snapshots, found.id), notes=notes)
+        if not found.imported and (command := command_of(found.plan)) is not None:
+            remark(f"measured by `{command}`; `enginebench rerun {found.id}` does it again")
 
 
 def _remove_search(home: Home, search: Search) -> None:
