@@ -80,6 +80,7 @@ def test_what_is_there_is_told_and_what_is_not_gets_a_sentence(bench):
 
     listed = bench.cli("trend").stdout
     assert "net on fake" in listed and "1.0 → 2.0" in listed
+    assert bench.cli("trend", "models/net.onnx").stdout == bench.cli("trend", "net").stdout
     told = bench.cli("trend", "net", "--alerts")
     assert "the machine: the engine's version was 1.0 and is 2.0, but the reference work" in told.stdout
     assert "4 points with numbers, and 10 are needed" in bench.cli("trend", "short", "--alerts").stderr

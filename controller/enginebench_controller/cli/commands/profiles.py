@@ -268,7 +268,8 @@ def _print(profiles: Sequence[Profile], peaks: Sequence[Peak], most: int) -> Non
     if len(profiles) > 1:
         print_profiles("All passes", profiles)
     for one in profiles:
-        remark(f"look at it again with `enginebench profiles show {one.id}`")
+        advised = f"; what to do about it: `enginebench advise {one.id}`" if one.layers else ""
+        remark(f"look at it again with `enginebench profiles show {one.id}`{advised}")
     if len(layered := [one.id for one in profiles if one.layers]) > 1:
         remark(f"layer beside layer: `enginebench compare {' '.join(shortest(layered, ID_LENGTH))}`")
 

@@ -1,6 +1,7 @@
 """`enginebench trend`: what has been measured again and again, where it changed, and who it was."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,6 +32,7 @@ from enginebench_controller.verdicts.alerts import (
 )
 from enginebench_controller.verdicts.gate.rule import exit_code
 from enginebench_controller.verdicts.words import UNKNOWN, change_words
+from enginebench_proto.agreed.words import SUFFIXES
 
 STYLES = {Finding.REGRESSION: "bold red", Finding.IMPROVEMENT: "bold green"}
 
@@ -45,7 +47,7 @@ def trend(
         str | None,
         typer.Argument(
             metavar="[MODEL]",
-            help="Name or start of the digest of a model; all without it.",
+            help="Name, file or start of the digest of a model; all without it.",
             autocompletion=completion.models,
         ),
     ] = None,
@@ -95,7 +97,8 @@ def _digests(home: Home, model: str | None) -> Sequence[str | None]:
     """The versions that a name or the start of a digest means; they need not be in the library any more."""
     if model is None:
         return [None]
-    wanted = model.removeprefix("zoo:")
+    file = Path(model)  # whose stem the library took as its name
+    wanted = file.stem if file.suffix.lower() in SUFFIXES else model.removeprefix("zoo:")
     known = home.store.repeated_models()
     found = [digest for digest, name in known.items() if name == wanted or digest.startswith(wanted)]
     if not found:
