@@ -32,6 +32,12 @@ def test_a_benchmark_shows_what_it_covered_and_how_it_went():
     assert (second.name, second.tallies, second.fastest) == ("Unnamed benchmark", (("nothing measured", "gray"),), "")
 
 
+def test_no_side_of_a_gate_is_called_the_highest():
+    gate = replace(invented.benchmark("b0000002"), plan={"gate": {"budget": "2m"}})
+    (view,) = benchmark_views([listed(gate, fastest=FASTEST)])
+    assert view.fastest == ""
+
+
 STEP = replace(invented.benchmark(), plan={"search": {"id": "5ea4c0", "step": 1, "title": "looking"}})
 
 

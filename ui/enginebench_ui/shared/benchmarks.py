@@ -14,7 +14,10 @@ _LONGEST_MODEL = 48
 
 @dataclass(frozen=True)
 class BenchmarkView:
-    """One benchmark in the list, or a `search` with its steps; `tallies` are pairs such as ("8 ok", "green")."""
+    """One benchmark in the list, or a `search` with its steps; `tallies` are pairs such as ("8 ok", "green").
+
+    `fastest` is empty of a gate, whose sides are no rivals.
+    """
 
     id: str
     name: str
@@ -45,7 +48,7 @@ def _view(one: ListedBenchmark) -> BenchmarkView:
         created=instant(subject.created_at_unix_ns),
         covered=_covered(one.entry),
         note=f"{SEARCH_NOUNS[one.search.kind]}, {count_of(one.steps, 'step')}" if one.search else _note(benchmark),
-        fastest=_fastest(one.fastest, several_models=len(one.entry.models) > 1),
+        fastest="" if benchmark.plan.get("gate") else _fastest(one.fastest, several_models=len(one.entry.models) > 1),
         tallies=tallies(statuses) or (("nothing measured", "gray"),),
         search=one.search,
     )
