@@ -64,7 +64,7 @@ class Member:
     @property
     def is_alone(self) -> bool:
         """Whether no other may be started yet, as it looks what the machine does without them."""
-        return self.is_first and not (self._has_looked or self.has_ended)
+        return self.is_first and not (self._has_looked or self.is_settled)
 
     @property
     def is_settled(self) -> bool:

@@ -157,7 +157,8 @@ def _rightly(read: Callable[[frozenset[str]], R], best: Callable[[R], Iterable[M
     while True:
         found = read(wrong)
         asked = dict.fromkeys(one.benchmark_id for one in best(found) if one is not None)
-        if (more := wrong.union(*(_wrong(one, _sizes()[one]) for one in asked))) == wrong:
+        sizes = _sizes()  # of now: what was read before may have been removed since
+        if (more := wrong.union(*(_wrong(one, sizes.get(one, 0)) for one in asked))) == wrong:
             return found
         wrong = more
 
