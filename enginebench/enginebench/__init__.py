@@ -1,8 +1,8 @@
 """enginebench as a library: what a notebook or a script calls. docs/reference/library.md tells it with examples.
 
-`run` measures, `compare` and `gate` judge, `open_store` reads what is kept, `table` makes a DataFrame. Each goes the
-way of the command of its name, to the same results in the same store. To import this is quick: a call loads what it
-needs.
+`run` measures, `compare` and `gate` judge, `show` and `open_store` read what is kept, `table` makes a DataFrame. Each
+goes the way of the command of its name, to the same results in the same store. To import this is quick: a call loads
+what it needs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,6 +39,7 @@ __all__ = [
     "gate",
     "open_store",
     "run",
+    "show",
     "table",
 ]
 
@@ -71,13 +72,13 @@ def run(
     Raises `InputError`, `PlanError` or `ModelError` before anything runs, `UnreachableError` where a target does not
     answer. What fails later is a measurement with its failure: see `Run.problem`.
     """
-    from enginebench.results import Progress, chosen, listed, measured, sent_on, through
+    from enginebench.results import Progress, chosen, listed, measured, model_named, sent_on, through
     from enginebench_controller.plan.plan import make_plan
     from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark
 
-    named = [models] if isinstance(models, str | PathLike) else models
+    named = models if isinstance(models, Iterable) and not isinstance(models, str | PathLike) else [models]
     said = {"engines": engines, "batch": batch, "cores": cores, "duration": duration, **asked}
-    plan = make_plan({"models": [str(one) for one in named], **listed(said)}, "run()")
+    plan = make_plan({"models": [model_named(one) for one in named], **listed(said)}, "run()")
     if plan.gate is not None:
         raise InputError("this is the plan of a gate: call gate(), which knows when to stop")
     place = _home(home)
@@ -86,16 +87,33 @@ def run(
     return measured(place, through(run_benchmark(place, order, Progress(progress or _silent).announce)))
 
 
-def compare(*names: "str | Run", practical: str | None = None, home: Place | None = None) -> "Comparison":
+def show(name: str, *, home: Place | None = None, stores: Iterable[str] = ()) -> "Run | Gate":
+    """What was measured before: the benchmark of this id, start of an id or name, as `enginebench show`.
+
+    `stores` are lakes to read in place of the results here, as `--store`. Raises `InputError` for what is unknown.
+    """
+    from enginebench.results import stored
+
+    return stored(_home_to_read(home, stores), name)
+
+
+def compare(
+    *names: "str | Run | Gate",
+    practical: float | str | None = None,
+    home: Place | None = None,
+    stores: Iterable[str] = (),
+) -> "Comparison":
     """Say which is faster, by how much, and how sure that is, as `enginebench compare`.
 
     `names` are runs, or ids, starts of ids or names of benchmarks, of profiles, or ids of measurements: each is
     compared with the first, one benchmark alone within itself. `practical` is the smallest difference worth speaking
-    of, such as "2%". Raises `InputError` for what is unknown or has nothing to compare.
+    of, in per cent or as "2%"; `stores` are lakes to read in place of the results here, as `--store`. Raises
+    `InputError` for what is unknown or has nothing to compare.
     """
     from enginebench.results import compared
 
-    return compared(_home(home), [one if isinstance(one, str) else one.id for one in names], practical)
+    place = _home_to_read(home, stores)
+    return compared(place, [one if isinstance(one, str) else getattr(one, "id", str(one)) for one in names], practical)
 
 
 def gate(
@@ -122,7 +140,7 @@ def gate(
     profiles both sides where they differ. `asked` are fields of a plan with one value each, such as `batch` or `cores`.
     The rest is as for `run`, and so are the errors; a gate that is worse, or cannot tell, raises none.
     """
-    from enginebench.results import Progress, chosen, gated, listed, sent_on, through
+    from enginebench.results import Progress, chosen, gated, listed, model_named, sent_on, through
     from enginebench_controller.plan.gate import GateOrder
     from enginebench_controller.runs.gate import carry_out
 
@@ -132,7 +150,7 @@ def gate(
     order = GateOrder(
         base=str(base),
         head=str(head),
-        model=None if model is None else str(model),
+        model=None if model is None else model_named(model),
         engine=engine,
         budget=str(budget),
         tolerate=str(tolerate),
@@ -144,17 +162,21 @@ def gate(
     return gated(through(carry_out(place, order, Progress(progress or _silent), sent_on(place, log_to))))
 
 
-def open_store(home: Place | None = None) -> "Store":
+def open_store(home: Place | None = None, *, stores: Iterable[str] = ()) -> "Store":
     """The results that are kept: records by name, and by SQL with `query`. Nothing is created before it is written.
 
-    `home` is the folder of a controller; None for the one that `ENGINEBENCH_HOME` names, or the user's own. Its methods
-    raise `StoreError` for what cannot be read and `InputError` for what is not there.
+    `home` is the folder of a controller; None for the one that `ENGINEBENCH_HOME` names, or the user's own. `stores`
+    are lakes to read in place of the results there, as `--store`; without `home`, those of `ENGINEBENCH_STORE`. The
+    methods raise `StoreError` for what cannot be read and `InputError` for what is not there.
     """
-    return _home(home).store
+    return _home_to_read(home, stores).store
 
 
 def table(rows: "Iterable[Mapping[str, Any]] | QueryResult") -> Any:
-    """Rows, or what a query answered, as a DataFrame: of pandas, else of polars; a list of dicts without either."""
+    """Rows, or what a query answered, as a DataFrame: of pandas, else of polars; a list of dicts without either.
+
+    Warns where a query's answer was cut off. A second column of a name has a number behind it.
+    """
     from enginebench.results import frame
 
     return frame(rows)
@@ -169,3 +191,24 @@ def _home(path: Place | None) -> "Home":
     from enginebench_controller.home import Home, default_home
 
     return default_home() if path is None else Home(typed_path(path))
+
+
+def _home_to_read(path: Place | None, stores: Iterable[str]) -> "Home":
+    """As commands that read: of a `home` that is named its own results, unless `stores` are."""
+    from dataclasses import replace
+
+    from enginebench_controller.home import home_to_read
+
+    lakes = (stores,) if isinstance(stores, str) else tuple(stores)
+    if path is None:
+        return home_to_read(lakes)
+    return replace(home_to_read(lakes), path=_home(path).path) if lakes else _home(path)
+
+
+def __getattr__(name: str) -> Any:
+    """What calls hand back, by name, for who writes types down: loaded where somebody asks."""
+    if name in ("Comparison", "Gate", "Run"):
+        from enginebench import results
+
+        return getattr(results, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

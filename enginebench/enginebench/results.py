@@ -2,15 +2,18 @@
 
 import asyncio
 import logging
+import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import import_module
+from numbers import Number
+from os import PathLike
 from typing import Any, ClassVar, TypeVar
 
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import InputError, typed_path
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document
 from enginebench_controller.files.csv_tables import measurement_rows
@@ -28,8 +31,10 @@ from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL
 from enginebench_controller.store.sql_query import QueryResult
 from enginebench_controller.targets.choosing import to_measure
 from enginebench_controller.verdicts.answers import answers_of
+from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.gate.results import GateResult, Judged
 from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.stored import gate_of
 from enginebench_controller.verdicts.gate.words import gate_remarks, headline
 from enginebench_controller.verdicts.layers.profiles import ProfilePair, joined_sentence
 from enginebench_controller.verdicts.layers.profiles import verdicts as layer_verdicts
@@ -43,7 +48,14 @@ from enginebench_controller.verdicts.subjects import (
     compare_whole_profiles,
     find_subjects,
 )
-from enginebench_controller.verdicts.words import UNKNOWN, model_words, side_words, unmatched_lines
+from enginebench_controller.verdicts.words import (
+    UNKNOWN,
+    first_failures,
+    model_words,
+    side_words,
+    unmatched_lines,
+    whose,
+)
 
 Row = Mapping[str, Any]
 T = TypeVar("T")
@@ -55,7 +67,8 @@ _log = logging.getLogger(__name__)
 class Result:
     """What came of a call.
 
-    `answers` are the sentences that the command prints first, each with what must not be missed in lines below it.
+    `answers` are the sentences that the command prints first, each with what must not be missed in lines below it; a
+    line a measurement where nothing is compared.
     `problem` says what cannot be used, and is "" where all can. `rows` are those of the table, None where something is
     unknown, and `document` is what the command prints with `--json`: docs/reference/schemas.
     """
@@ -83,7 +96,7 @@ class Result:
     def _repr_html_(self) -> str:
         """What a notebook shows. Names are other people's, so that all of it is escaped."""
         said = "".join(f"<p>{escape(one).replace(chr(10), '<br>')}</p>" for one in self.answers)
-        wrong = "".join(f"<p><strong>{escape(one)}</strong></p>" for one in self._unsaid)
+        wrong = "".join(f"<p><strong>{escape(one).replace(chr(10), '<br>')}</strong></p>" for one in self._unsaid)
         columns = [one for one in self.shown if any(row.get(one) is not None for row in self.rows)]
         head = "".join(f"<th>{escape(_heading(one))}</th>" for one in columns)
         rows = ("".join(f"<td>{escape(_cell(one, row.get(one)))}</td>" for one in columns) for row in self.rows)
@@ -100,7 +113,7 @@ class Run(Result):
 
     shown: ClassVar = (
         *("model", "engine", "engine_version", "batch", "cores", "effective_precision"),
-        *("median_ns", "throughput_items_per_s", "status"),
+        *("median_ns", "throughput_items_per_s", "status", "marks", "failure", "output_problem"),
     )
 
 
@@ -134,9 +147,11 @@ def measured(home: Home, benchmark: Benchmark) -> Run:
     measurements, models = home.store.measurements(benchmark.id), home.store.models()
     answers = answers_of(home.store, benchmark, measurements, models)
     snapshots, told = home.store.benchmark_snapshots(benchmark.id), answers_document(answers)
+    said = tuple("\n".join(one.lines) for one in answers) or tuple(filter(None, map(_line, measurements)))
+    wrong = of_benchmark(benchmark, measurements, models).sentence
     return Run(
-        answers=tuple("\n".join(one.lines) for one in answers),
-        problem=of_benchmark(benchmark, measurements, models).sentence,
+        answers=said,
+        problem="\n".join(filter(None, (wrong, *first_failures(measurements)))),
         rows=tuple(measurement_rows(measurements, models)),
         document=benchmark_document(benchmark, measurements, snapshots, models, answers=told),
         id=benchmark.id,
@@ -144,16 +159,35 @@ def measured(home: Home, benchmark: Benchmark) -> Run:
     )
 
 
-def compared(home: Home, names: Sequence[str], practical: str | None) -> Comparison:
+def _line(one: Measurement) -> str:
+    """A measurement that nothing is compared with, and what is to be known of it; "" without numbers."""
+    if one.latency is None:
+        return ""
+    rate = "" if one.throughput_items_per_s is None else f", {one.throughput_items_per_s:,.1f} items/s"
+    told = "".join(f"\n  {flag}" for flag in flags(one))
+    return f"{whose(one)}: median {one.latency.median_ns / 1e6:.3f} ms{rate}, {status_words(one)}{told}"
+
+
+def stored(home: Home, name: str) -> Run | Gate:
+    """What there is to say of what this name means. Raises `InputError` for no benchmark."""
+    benchmark = home.store.benchmark(name)
+    found = gate_of(home, benchmark) if benchmark.plan.get("gate") else None
+    return measured(home, benchmark) if found is None else gated(found)
+
+
+def compared(home: Home, names: Sequence[str], practical: float | str | None) -> Comparison:
     """What is named, compared. Raises `InputError`."""
     if not names:
         raise InputError("there is nothing to compare: name a benchmark, or two measurements or profiles")
     try:
-        share = None if practical is None else parse_percent(practical)
+        share = (
+            None if practical is None else parse_percent(practical if isinstance(practical, str) else f"{practical}%")
+        )
     except ValueError as error:
         raise InputError(f"practical: {error}") from None
     subjects = find_subjects(home.store, names)
-    return (_profiles if subjects.profiles else _benchmarks)(home, subjects, share)
+    found = (_profiles if subjects.profiles else _benchmarks)(home, subjects, share)
+    return replace(found, answers=(*found.answers, *(f"note: {note}" for note in subjects.notes)))
 
 
 def _benchmarks(home: Home, subjects: Subjects, share: float | None) -> Comparison:
@@ -236,13 +270,26 @@ def gated(result: GateResult) -> Gate:
 
 def frame(rows: Iterable[Row] | QueryResult) -> Any:
     """See `enginebench.table`."""
+    columns: Sequence[str] = ()
     if isinstance(rows, QueryResult):
-        columns = [column.name for column in rows.columns]
+        for remark in rows.remarks:
+            warnings.warn(remark, stacklevel=3)
+        columns = _told_apart([column.name for column in rows.columns])
         rows = (dict(zip(columns, values, strict=True)) for values in rows.rows)
     found = [dict(row) for row in rows]
-    for library, options in (("pandas", {}), ("polars", {"infer_schema_length": None})):
+    for library, named, options in (("pandas", "columns", {}), ("polars", "schema", {"infer_schema_length": None})):
         with suppress(ImportError):
-            return import_module(library).DataFrame(found, **options)
+            empty = {named: list(columns)} if columns and not found else {}  # else it would have no columns either
+            return import_module(library).DataFrame(found, **options, **empty)
+    return found
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Names of columns, the second of a name with a number: "id", "id_1"."""
+    found: list[str] = []
+    for name in names:
+        free = (f"{name}_{number}" if number else name for number in range(len(names)))
+        found.append(next(one for one in free if one not in found))
     return found
 
 
@@ -255,7 +302,9 @@ def _cell(column: str, value: object) -> str:
         return UNKNOWN
     if isinstance(value, int | float) and column.endswith("_ns"):
         return f"{value / 1e6:.3f}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
 
 
 def listed(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,10 +313,20 @@ def listed(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_listed(name: str, value: Any) -> Any:
+    if isinstance(value, PathLike):
+        value = str(typed_path(value))
     has_many = name in Plan.model_fields and isinstance(Plan.model_fields[name].default, tuple)
     if not has_many:
         return value
-    return (value,) if isinstance(value, str | int | float) else tuple(value)
+    return (value,) if isinstance(value, str | Number) else tuple(value)
+
+
+def model_named(value: Any) -> str:
+    """A model as a command takes it: no shell has seen its `~`. Raises `InputError` for what names none."""
+    if not isinstance(value, str | PathLike):
+        kind = type(value).__name__
+        raise InputError(f"a model is a file, a name, a digest or zoo:NAME, and not of type {kind}: save it to a file")
+    return str(typed_path(value)) if str(value).startswith("~") else str(value)
 
 
 def chosen(home: Home, words: Sequence[str], say: Callable[[str], object]) -> tuple[str, ...]:
@@ -323,8 +382,12 @@ class Progress(Unwatched):
         return self
 
     def said(self, sentence: str) -> None:
-        """See `GateWatcher`."""
-        self._tell(sentence)
+        """See `GateWatcher`. Who cannot be told costs no measurement: that is logged, once."""
+        try:
+            self._tell(sentence)
+        except Exception:
+            _log.exception("`progress` has failed, and is told nothing more")
+            self._tell = lambda _: None
 
     def looked(self, judged: Judged, seconds_left: float) -> None:
         """See `GateWatcher`."""

@@ -105,11 +105,40 @@ def test_what_fails_on_its_engine_is_told_and_raises_nothing(bench: Bench, model
         model, engines="fake", options={"fake.fault": "inference_error"}, home=bench.home, progress=told.append, **QUICK
     )
     assert failed.problem.startswith("1 of 1 without numbers: tiny on fake")
+    assert "failed: tiny on fake" in failed.problem.splitlines()[1], "with the reason"
     assert failed.table()["failure"][0]
     assert any("tiny on fake" in one or "failed" in one for one in told)
 
 
+def test_one_measurement_alone_is_told_with_its_doubts_and_read_back_by_its_name(bench: Bench, model: Path) -> None:
+    def tell(sentence: str) -> None:
+        raise ValueError("a widget that is closed")
+
+    asked = {**QUICK, "max_duration": "200ms", "progress": tell}
+    alone = enginebench.run(model, engines="fake", home=bench.home, name="alone", **asked)
+    (line,) = alone.answers
+    assert line.startswith("tiny on fake") and "median" in line
+    assert all(flag in line for flag in (alone.rows[0]["flags"] or "").split("; "))
+    again = enginebench.show("alone", home=bench.home)
+    assert isinstance(again, enginebench.Run)
+    assert (again.id, again.answers, again.rows) == (alone.id, alone.answers, alone.rows)
+    with pytest.raises(enginebench.InputError, match="no benchmark"):
+        enginebench.show("nobody", home=bench.home)
+    itself = enginebench.compare(alone, alone.id, practical=2, home=bench.home)
+    assert itself.answers[-1] == f"note: {alone.id} is compared with itself: a self-test, in which nothing can differ"
+
+
+def test_a_gate_decides_itself_how_long_it_takes(bench: Bench, model: Path) -> None:
+    for field in ({"processes": 3}, {"duration": 1}, {"engines": "fake"}, {"gate": {"tolerate": "90%"}}):
+        with pytest.raises(enginebench.InputError, match=f"a gate decides {next(iter(field))} itself"):
+            enginebench.gate(SLOW, SLOWER, model, home=bench.home, **field)
+
+
 def test_wrong_input_is_the_sentence_of_a_command(bench: Bench, model: Path) -> None:
+    with pytest.raises(enginebench.InputError, match="and not of type int: save it to a file"):
+        enginebench.run(3, home=bench.home)
+    with pytest.raises(enginebench.InputError, match="there is no lake"):
+        enginebench.compare("both", home=bench.home, stores=[str(model.parent / "none")])
     with pytest.raises(enginebench.InputError, match=r"^run\(\): batch: 0 is not a number of at least 1$"):
         enginebench.run(model, batch=0, home=bench.home)
     with pytest.raises(enginebench.InputError, match=r"^run\(\): batches: there is no such entry$"):
@@ -208,6 +237,15 @@ def test_the_store_is_asked_by_name_and_by_sql(bench: Bench, measured: Run) -> N
     sql = f"SELECT batch, precision FROM measurements WHERE benchmark_id = '{measured.id}' ORDER BY ALL"
     table = enginebench.table(store.query(sql))
     assert table.to_dict("list") == {"batch": [1, 1, 2, 2], "precision": ["default", "f32"] * 2}
+    assert list(enginebench.table(store.query("SELECT 1 AS a, 2 AS a, 3 AS b WHERE false")).columns) == [
+        "a",
+        "a_1",
+        "b",
+    ]
+    many = store.query("SELECT * FROM range(25000)")
+    with pytest.warns(UserWarning, match="only the first 10,000 rows are here"):
+        table = enginebench.table(many)
+    assert len(table) == 10_000
 
 
 def test_it_is_imported_without_what_only_a_call_needs() -> None:

@@ -269,8 +269,25 @@ class GateOrder:
     trusted: bool = False
 
 
+DECIDED = (
+    "models",
+    "engines",
+    "gate",
+    "rungs",
+    "ladder",
+    "search",
+    "interleave",
+    "processes",
+    "duration",
+    "iterations",
+)
+"""Fields of a plan that follow from what a gate is of, and how long it may take."""
+
+
 def common_plan(order: GateOrder, sides: tuple[GateSide, GateSide]) -> Plan:
     """The plan without what tells the sides apart. Raises `InputError`."""
+    if decided := [name for name in DECIDED if name in order.fields]:
+        raise InputError(f"a gate decides {', '.join(decided)} itself, by its sides and its budget: leave that out")
     terms = {
         "budget": order.budget,
         "tolerate": order.tolerate,

@@ -1,6 +1,7 @@
 """What a person names, benchmarks, measurements or profiles of one kind, by ids, starts of ids and names; compared."""
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -48,6 +49,21 @@ class Subjects:
     def all(self) -> tuple[Benchmark | Profile | Measurement, ...]:
         """Whatever they are."""
         return (*self.benchmarks, *self.profiles, *self.measurements)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known before anything is compared, in sentences."""
+        twice = [id_ for id_, count in Counter(one.id for one in self.all).items() if count > 1]
+        return (
+            *filter(None, [self.also]),
+            *(f"{id_} is compared with itself: a self-test, in which nothing can differ" for id_ in twice),
+            *(
+                f"{one.id} is a gate, whose verdict on head is what `enginebench show {one.id}` says: here only those "
+                "of it are compared that did the same work"
+                for one in self.benchmarks
+                if one.plan.get("gate")
+            ),
+        )
 
 
 def find_subjects(store: Store, names: Sequence[str]) -> Subjects:

@@ -1,6 +1,5 @@
 """`enginebench compare`: benchmarks, measurements or profiles against the first of them."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -285,17 +284,8 @@ def compare(
     share = None if practical is None else _share(practical)
     home = home_to_read(stores or ())
     subjects = find_subjects(home.store, names)
-    if subjects.also:
-        remark(f"note: {subjects.also}")
-    for id_, count in Counter(one.id for one in subjects.all).items():
-        if count > 1:
-            remark(f"note: {id_} is compared with itself: a self-test, in which nothing can differ")
-    for one in subjects.benchmarks:
-        if one.plan.get("gate"):
-            remark(
-                f"note: {one.id} is a gate, whose verdict on head is what `enginebench show {one.id}` says: here only "
-                "those of it are compared that did the same work"
-            )
+    for note in subjects.notes:
+        remark(f"note: {note}")
     if subjects.profiles:
         contents, judged = _profiles(home, subjects, share, conditions, most, json=json)
     else:
