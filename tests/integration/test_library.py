@@ -14,12 +14,13 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas
 import pytest
 
 import enginebench
 from agent_server import AgentProcess
-from enginebench.results import Run
+from enginebench.results import Run, listed, model_named
 from enginebench_controller.files.csv_tables import measurements_csv
 from integration.bench import BRIEF, ROOT, Bench, tiny_model
 from receiver import receiving
@@ -126,6 +127,13 @@ def test_one_measurement_alone_is_told_with_its_doubts_and_read_back_by_its_name
         enginebench.show("nobody", home=bench.home)
     itself = enginebench.compare(alone, alone.id, practical=2, home=bench.home)
     assert itself.answers[-1] == f"note: {alone.id} is compared with itself: a self-test, in which nothing can differ"
+
+
+def test_numbers_of_numpy_and_paths_are_what_they_stand_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/somebody")
+    said = listed({"batch": np.int64(4), "cores": np.array([1, 2]), "input_folder": Path("~/images"), "rate": None})
+    assert said == {"batch": (4,), "cores": (1, 2), "input_folder": "/somebody/images"}
+    assert (model_named("~/net.onnx"), model_named(Path("net.onnx"))) == ("/somebody/net.onnx", "net.onnx")
 
 
 def test_a_gate_decides_itself_how_long_it_takes(bench: Bench, model: Path) -> None:

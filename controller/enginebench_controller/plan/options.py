@@ -123,7 +123,8 @@ _ALL = (
         "requests",
         OptionGroup.LOADS,
         "N,M,…",
-        r"Requests in flight, at most, under async and open-loop. \[default: as many as streams, and at least 2]",
+        r"Requests in flight, at most, under async and open-loop. \[default: as many as streams, as cores under a hint "
+        r"for throughput, and at least 2]",
         OptionForm.LIST,
     ),
     PlanOption(

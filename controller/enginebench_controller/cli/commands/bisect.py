@@ -100,8 +100,9 @@ def bisect(
     Models:    bisect --models v1.onnx,v2.onnx,v3.onnx --engine onnxruntime
     An option: bisect MODEL --options onnxruntime.graph_optimization_level=all,extended,basic
 
-    Each version gets an environment of its own, which is removed afterwards. None is named unless it is found worse
-    than the one before it: then 0 is the exit code, else 5, and 1 where good or bad cannot be run.
+    Each version gets an environment of its own, here and on no --target, which is removed afterwards. None is named
+    unless it is found worse than the one before it: then 0 is the exit code, else 5, and 1 where good or bad cannot
+    be run.
     """  # typer keeps lines after a backspace
     check_new_files(markdown, force=force)
     gate_plan({"models": ["any"], **fields})
