@@ -102,6 +102,13 @@ def test_use_it_opens_a_form_that_holds_the_configuration(home, answered, model)
     assert app.multiselect(key="load").value == [best.load.value]
 
 
+def test_what_is_wrong_where_it_is_folded_up_is_told_beside_the_button(home, model):
+    app = opened(model=model.digest[:12], shape="ids")
+    (told,) = [text for text in texts(app.caption) if text.startswith("Put right what is wrong above: ")]
+    assert "ids" in told
+    assert button(app, "Search").disabled
+
+
 def test_what_is_wrong_is_told_beside_the_field_and_nothing_can_be_started(home, model):
     app = opened(model=model.digest, max_latency="p95<20", budget="soon")
     told = texts(app.error)

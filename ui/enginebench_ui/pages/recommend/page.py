@@ -138,7 +138,8 @@ def show_form() -> None:
     """Show what is asked for, and the button that starts the search as a job."""
     with st.container(border=True, key="order", gap="small"):
         wish = choose_wish()
-        can_start = bool(wish.models) and not refusals(wish)
+        wrong = refusals(wish)
+        can_start = bool(wish.models) and not wrong
         words = arguments(replace(wish, models=plain_names(wish.models, reading.versions())))
         with st.container(horizontal=True, vertical_alignment="center"):
             if st.button("Search", type="primary", icon=":material/play_arrow:", disabled=not can_start, key="run"):
@@ -146,7 +147,9 @@ def show_form() -> None:
             if can_start:
                 st.code(shlex.join(("enginebench", *words)), language=None, wrap_lines=True)
             else:
-                st.caption("Put right what is wrong above." if wish.models else "Choose a model to begin with.")
+                # In words here, too: where it stands may be folded up.
+                why = f"Put right what is wrong above: {next(iter(wrong.values()), '')}"
+                st.caption(inert(why) if wish.models else "Choose a model to begin with.")
 
 
 @reading.kept(8, "Reading what was measured …")
