@@ -17,7 +17,7 @@ from browser.screens import screens
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.home import Home
 
-pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow, pytest.mark.timeout(2400)]
 
 WIDE, PHONE = (1440, 900), (390, 844)
 KEEPS_PICTURES = "ENGINEBENCH_SCREENSHOTS" in os.environ

@@ -39,9 +39,9 @@ def test_a_candidate_is_a_regression_only_once_a_gate_of_both_versions_has_said_
     told = bench.cli("trend", "--alerts").stdout
     assert "regression" not in told and "perhaps planted 1.0 → 2.0" in told
 
-    # It ends once it can tell; where the machine is busy, a pair takes ten seconds, and two pairs alone tell nothing.
-    arguments = ("trend", "--alerts", "--confirm", "--budget", "2m")
-    (found,) = bench.json(*arguments, expect=4, timeout=200)["histories"]
+    # It ends once it can tell; where the machine is busy, a pair takes half a minute, and two pairs alone tell nothing.
+    arguments = ("trend", "--alerts", "--confirm", "--budget", "5m")
+    (found,) = bench.json(*arguments, expect=4, timeout=500)["histories"]
     (alert,) = found["alerts"]
     assert alert["finding"] == "regression"
     assert alert["finding_sentence"].startswith("worse: head takes ")

@@ -405,24 +405,54 @@ def test_streams_beside_a_hint_are_refused(engine: OpenVino, model: ContractMode
         compiled(engine, model.source(1), hint=spec.Hint.THROUGHPUT, streams=2)
 
 
+class Core:
+    """OpenVINO's core, which notes what it compiles for, and passes on what `change` makes of that."""
+
+    def __init__(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> None:
+        self.core, self.change, self.seen = openvino.Core(), change, {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.core, name)
+
+    def compile_model(self, network: Any, device: str, properties: dict[str, Any]) -> Any:
+        self.seen[device] = properties
+        return self.core.compile_model(network, device, self.change(properties))
+
+
 def test_an_option_reaches_the_device(engine: OpenVino, model: ContractModel) -> None:
-    class Core:
-        def __init__(self, core: Any) -> None:
-            self.core, self.seen = core, {}
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.core, name)
-
-        def compile_model(self, network: Any, device: str, properties: dict[str, Any]) -> Any:
-            self.seen[device] = properties
-            return self.core.compile_model(network, device, properties)
-
-    core = Core(openvino.Core())
-    engine.__dict__["_core"] = core
+    core = engine.__dict__["_core"] = Core()
     for device in ("CPU", "AUTO"):
         compiled(engine, model.source(1), device=device, options={"enable_cpu_pinning": False})
     assert core.seen["CPU"]["ENABLE_CPU_PINNING"] is False
     assert core.seen["AUTO"]["DEVICE_PROPERTIES"]["CPU"]["ENABLE_CPU_PINNING"] is False
+
+
+@pytest.mark.parametrize("device", ["CPU", "AUTO"])
+@pytest.mark.parametrize(
+    ("option", "value", "kept"),
+    [
+        ("cpu_denormals_optimization", True, False),
+        ("scheduling_core_type", "ECORE_ONLY", "ANY_CORE"),
+        ("cpu_sparse_weights_decompression_rate", 0.7, 1.0),
+    ],
+)
+def test_an_option_that_the_device_takes_and_does_not_heed_is_refused(
+    engine: OpenVino, model: ContractModel, device: str, option: str, value: spec.OptionValue, kept: object
+) -> None:
+    def left_as_it_was(properties: dict[str, Any]) -> dict[str, Any]:
+        own = {key: left_as_it_was(value) if isinstance(value, dict) else value for key, value in properties.items()}
+        return own | ({option.upper(): kept} if option.upper() in own else {})
+
+    engine.__dict__["_core"] = Core(left_as_it_was)
+    with pytest.raises(spec.UnsupportedSettingsError, match=f"keeps {option} at {kept}, .*: {value} has no effect"):
+        compiled(engine, model.source(1), device=device, options={option: value})
+
+
+@pytest.mark.parametrize("device", ["CPU", "AUTO"])
+def test_a_fraction_of_which_the_device_keeps_fewer_digits_is_heeded(
+    engine: OpenVino, model: ContractModel, device: str
+) -> None:
+    compiled(engine, model.source(1), device=device, options={"cpu_sparse_weights_decompression_rate": 0.7})
 
 
 # Models.

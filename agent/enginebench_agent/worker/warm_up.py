@@ -65,7 +65,8 @@ def unsteadiness(first: Sequence[int], second: Sequence[int]) -> str:
     Halves of fewer than `FEWEST` latencies are judged by their quartiles alone.
     """
     if _begins_with_outlier(first):
-        return f"the first inference still took {first[0] / statistics.median(first):.2g} times the median"
+        times = first[0] / statistics.median(first)
+        return f"the first inference still took {times:{',.0f' if times >= 10 else '.2g'}} times the median"
     before, after = _quartiles(first), _quartiles(second)
     changes = [later / earlier - 1 if earlier else 0.0 for earlier, later in zip(before, after, strict=True)]
     largest = max(range(3), key=lambda index: abs(changes[index]))

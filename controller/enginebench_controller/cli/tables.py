@@ -46,7 +46,7 @@ LEGENDS = (
     ("?", ("precision", "threads"), "? assumed"),
     ("±", ("median ms",), "± half of the median's 95 % interval"),
     ("%", ("spread",), "spread: slowest ÷ fastest process − 1"),
-    ("inconclusive", ("status",), "inconclusive: the interval is wider, or the time shorter, than was asked for"),
+    ("inconclusive", ("status",), "inconclusive: a wider interval, less time or fewer iterations than asked for"),
     ("n<", ("p95 ms", "p99 ms"), "n<130: fewer than the 130 samples that it takes"),
 )
 """Marks, in which columns they stand, and what they mean."""

@@ -33,6 +33,9 @@ from enginebench_proto.agreed.words import DEFAULT_DEVICE, DEFAULT_ENVIRONMENT, 
 _NEAR = 0.8
 """How like a name must be to be meant: at less, "ort" means torch, and so does "nosuch"."""
 
+FOR_SEVERAL_REQUESTS = (Hint.THROUGHPUT, Hint.CUMULATIVE_THROUGHPUT)
+"""Hints under which an engine makes streams for as many requests as it is told of: for one, it does nothing else."""
+
 
 def select_engines(
     names: Sequence[str], engines: Sequence[Engine], target: str
@@ -315,8 +318,8 @@ def _loads(plan: Plan, cores: int, streams: int, hint: Hint) -> Iterator[tuple[L
 def _requests(plan: Plan, load: Load, cores: int, streams: int, hint: Hint) -> tuple[int, ...]:
     if load is Load.SYNC:
         return (1,)
-    # Under these hints the engine makes streams for as many requests as it is told of: too few would hold it back.
-    wanted = cores if hint in (Hint.THROUGHPUT, Hint.CUMULATIVE_THROUGHPUT) else 2
+    # Told of too few, the engine would be held back.
+    wanted = cores if hint in FOR_SEVERAL_REQUESTS else 2
     return plan.requests or (max(2, streams, wanted),)
 
 
@@ -332,6 +335,8 @@ def contradiction(configuration: Configuration, snapshot: TargetSnapshot) -> str
         return f"{configuration.cores} cores are asked for, and the target has {_cores_in_words(snapshot, usable)}"
     if configuration.streams > 1 and configuration.load is Load.SYNC:
         return f"{configuration.streams} streams need `--load async`: one request at a time uses only one"
+    if configuration.hint in FOR_SEVERAL_REQUESTS and configuration.load is Load.SYNC:
+        return f"the hint {configuration.hint} needs `--load async`: it is for several requests at a time, not for one"
     return None
 
 

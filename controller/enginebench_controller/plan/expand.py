@@ -251,12 +251,12 @@ def _cases(
     for device in _devices(plan, engine, snapshot.target, told):
         for configuration in configurations(plan, snapshot, engine, device.name, batch, model, options):
             where = f"{engine.name} on {snapshot.target} {device.name}"
+            if problem := impossible(configuration, engine, device):
+                told.cannot(plan, f"{where}: {problem}")
+                continue
             problem = contradiction(configuration, snapshot) or does_not_fit(configuration, model.version, snapshot)
             if problem:
                 told.refusals[f"{where}: {problem}"] = None
-                continue
-            if problem := impossible(configuration, engine, device):
-                told.cannot(plan, f"{where}: {problem}")
                 continue
             resources = device.resources
             yield Case(snapshot.target, ref, model.version, configuration, resources, model.input_paths)
@@ -340,12 +340,31 @@ def refused_option(engine: AvailableEngine, name: str, value: str) -> str | None
     """Why an engine takes no such option, or not this value of it; None where it does."""
     allowed = {option.name: option for option in engine.options}
     if name not in allowed:
-        return f"{engine.name} has no option {name!r}; it has: {', '.join(sorted(allowed)) or 'none'}"
-    if not _is_of_type(value, allowed[name].type):
-        return f"{engine.name}.{name} cannot be {value!r}: it takes a value of type {allowed[name].type}"
+        return f"{engine.name} has no option {name!r}; it has: {', '.join(sorted(allowed)) or 'none'}{_meant(name)}"
+    if not _is_of_type(value, kind := allowed[name].type):
+        takes = "true or false" if kind == "bool" else f"a value of type {kind}"
+        return f"{engine.name}.{name} cannot be {value!r}: it takes {takes}"
     if (choices := allowed[name].choices) and value not in choices:
         return f"{engine.name}.{name} cannot be {value!r}; choose from {', '.join(choices)}"
     return None
+
+
+def _meant(name: str) -> str:
+    """What no engine has under a name of its own, because all take it alike: "num_threads" is --cores."""
+    words = set(name.lower().split("_"))
+    found = [option for option, said in _TAKEN_BY_ALL.items() if words & set(said)]
+    return f"; {' and '.join(found)} say{'s' * (len(found) == 1)} it to every engine" if found else ""
+
+
+_TAKEN_BY_ALL: Mapping[str, Sequence[str]] = {
+    "--cores": ("threads", "thread", "nthreads", "cores"),
+    "--streams": ("streams", "nstreams"),
+    "--hint": ("performance",),
+    "--precision": ("precision",),
+    "--requests": ("requests", "nireq"),
+    "--batch": ("batch", "batchsize"),
+}
+"""Words in the names of engines' settings, by the option of a plan that stands for them."""
 
 
 def _is_of_type(text: str, kind: str) -> bool:

@@ -129,6 +129,12 @@ def _cores(value: Any) -> Any:
     raise ValueError(f"{value!r} is no number of cores: write 2, big:2 or little for a kind of cores, or {ALL_CORES}")
 
 
+def _precision(value: object) -> object:
+    if value == "int8":
+        raise ValueError("int8 is in a model's file and no setting: measure int8:MODEL, which is made where it is not")
+    return value
+
+
 BatchAxis = Annotated[int | str, BeforeValidator(_axis)]
 Value = Annotated[str, BeforeValidator(_as_text), AfterValidator(check_values)]
 Duration = Annotated[str, _in_unit("s"), AfterValidator(_duration)]
@@ -136,6 +142,7 @@ Wait = Annotated[str, _in_unit("s"), AfterValidator(_wait)]
 Percent = Annotated[str, _in_unit("%"), AfterValidator(_percent)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Cores = Annotated[int | str, BeforeValidator(_cores)]
+OfPrecision = Annotated[Literal["default", "f32", "bf16", "f16"], BeforeValidator(_precision)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Image = Annotated[ImageOptions, BeforeValidator(_known_image_options)]
@@ -226,7 +233,7 @@ class Plan(BaseModel):
     cores: tuple[Cores, ...] = ()
     """Physical cores: so many of the fastest, "big:2" or "little" of a kind, or "all"; empty for all of the fastest."""
     streams: AtLeastOne[Count] = (1,)
-    precision: AtLeastOne[Literal["default", "f32", "bf16", "f16"]] = ("f32",)
+    precision: AtLeastOne[OfPrecision] = ("f32",)
     load: AtLeastOne[Load] = (Load.SYNC,)
     hint: AtLeastOne[Hint] = (Hint.NONE,)
     requests: tuple[Count, ...] = ()

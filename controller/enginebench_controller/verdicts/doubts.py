@@ -14,6 +14,7 @@ from enginebench_controller.records import (
     Load,
     Measurement,
     Process,
+    StopReason,
 )
 from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import summarize_evidence
@@ -56,6 +57,7 @@ def doubts(measurement: Measurement) -> tuple[str, ...]:
         slower_when_fresh(measurement),
         computed_ahead(measurement),
         too_many_cores(measurement),
+        _cut_off(measurement),
         *_never_steady(measurement),
         *_drifted(measurement),
         _paused(measurement),
@@ -224,6 +226,18 @@ def _drifted(measurement: Measurement) -> Iterator[str]:
             which = _which(process, measurement)
             remedy = "the machine was disturbed meanwhile" if disturbed else remedy
             yield f"the latency {moved} by {abs(process.drift):.0%} while it was measured{which}: {remedy}"
+
+
+def _cut_off(measurement: Measurement) -> str | None:
+    """Fewer inferences than were asked for are told apart from an interval that is wider: more time helps surely."""
+    rule, latency = measurement.configuration.stop, measurement.latency
+    over = any(process.stop_reason is StopReason.MAX_DURATION for process in measurement.processes)
+    if not over or latency is None or latency.samples >= rule.min_iterations:
+        return None
+    return (
+        f"cut off after {latency.samples:,} of {rule.min_iterations:,} --iterations: "
+        f"--max-duration {rule.max_duration_ns / 1e9:g}s was over, so give it longer"
+    )
 
 
 def _paused(measurement: Measurement) -> str | None:

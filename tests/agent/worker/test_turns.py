@@ -142,7 +142,8 @@ def test_a_member_past_its_maximum_says_it_is_finished(start: Callable, make_spe
     answers.append(member.await_question())
     member.answer(b"s")
     result = member.listen_to_the_end().part.result
-    assert answers == [True, True, False, False]
+    # On a busy machine one block already takes as long as two should.
+    assert answers in ([True, True, False, False], [True, False, False, False])
     assert result.outcome == OUTCOME_INCONCLUSIVE
     assert result.measurement.stop_reason == STOP_REASON_MAX_DURATION
 

@@ -68,6 +68,7 @@ def test_a_slow_first_inference_costs_half_a_window() -> None:
 
 def test_one_that_is_always_slow_at_first_is_told() -> None:
     assert unsteadiness([5000] + [1000] * 30, [1000] * 30) == "the first inference still took 5 times the median"
+    assert "took 1,500 times" in unsteadiness([1_500_000] + [1000] * 30, [1000] * 30)
 
 
 def test_a_slow_model_gets_the_warm_up_that_it_takes_to_tell() -> None:

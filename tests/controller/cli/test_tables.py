@@ -160,4 +160,4 @@ def test_only_marks_that_are_there_are_explained(printed):
     assert "° observed" in remarks and "± half" in remarks and "spread:" in remarks and "assumed" not in remarks
 
     _, remarks = printed(replace(invented.measured("m1"), status=Status.INCONCLUSIVE))
-    assert "inconclusive: the interval is wider, or the time shorter, than was asked for" in remarks
+    assert "inconclusive: a wider interval, less time or fewer iterations than asked for" in remarks

@@ -107,7 +107,9 @@ def test_what_runs_an_inference_on_one_thread_gets_no_more_cores_than_requests()
         ({"engines": ["ort@old"]}, "only in: default"),
         ({"options": {"ort.speed": "9"}}, "has no option 'speed'"),
         ({"options": {"ort.level": "middle"}}, "choose from low, high"),
-        ({"options": {"ort.spin": "maybe"}}, "takes a value of type bool"),
+        ({"options": {"ort.spin": "YES"}}, "takes true or false"),
+        ({"options": {"ort.num_threads": "4"}}, "; --cores says it to every engine"),
+        ({"options": {"ort.performance_hint": "LATENCY"}}, "; --hint says it to every engine"),
         ({"options": {"nobody.level": "low"}}, "belongs to no engine"),
         ({"load": ["open-loop"]}, "needs a rate"),
         ({"rate": [5]}, "for the load open-loop only"),
@@ -259,12 +261,21 @@ def test_selection_of_engines(selection: str, chosen: list[tuple[str, str]]) -> 
 
 def test_what_one_of_all_engines_cannot_do_is_left_out_and_said() -> None:
     able, unable = engine("vino", hints=["none", "throughput"]), engine("ort")
-    expansion = expanded(target(able, unable), hint=["throughput"])
+    expansion = expanded(target(able, unable), hint=["throughput"], load=["async"])
     assert [case.engine.name for case in expansion.cases] == ["vino"]
     assert expansion.notes == ("ort on nuc CPU: it does not know the hint throughput; it has none",)
     assert "ort on nuc CPU: it does not know" in refusal(
-        target(able, unable), hint=["throughput"], engines=["ort", "vino"]
+        target(able, unable), hint=["throughput"], load=["async"], engines=["ort", "vino"]
     )
+
+
+@pytest.mark.parametrize("hint", ["throughput", "cumulative"])
+def test_a_hint_for_several_requests_is_refused_where_one_at_a_time_is_sent(hint: str) -> None:
+    able = engine("vino", hints=["none", "latency", "throughput", "cumulative"])
+    for load in (["sync"], ["async", "sync"]):
+        assert f"the hint {hint} needs `--load async`" in refusal(target(able), hint=["latency", hint], load=load)
+    assert len(expanded(target(able), hint=["latency", hint], load=["async"]).cases) == 2
+    assert len(expanded(target(able), hint=["latency"], load=["async", "sync"]).cases) == 2
 
 
 def test_where_no_engine_can_every_reason_is_told() -> None:

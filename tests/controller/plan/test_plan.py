@@ -51,6 +51,7 @@ def test_a_duration_that_nobody_waits_for_is_refused(field: str, text: str) -> N
         ({"models": ["m"], "batch": [0]}, "batch"),
         ({"models": ["m"], "load": ["burst"]}, "load"),
         ({"models": ["m"], "precision": ["f8"]}, "precision"),
+        ({"models": ["m"], "precision": ["int8"]}, "measure int8:MODEL"),
         ({"models": ["m"], "colour": "red"}, "colour"),
         ({"models": ["m"], "schema_version": 2}, "schema_version"),
         ({"models": ["m"], "rate": [0]}, "rate"),

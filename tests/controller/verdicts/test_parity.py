@@ -23,6 +23,8 @@ from enginebench_controller.records import (
     ProcessUse,
     Readback,
     ReadbackSource,
+    Status,
+    StopReason,
     WarmUp,
 )
 from enginebench_controller.verdicts.doubts import Mark, doubts, flags, marks, status_words
@@ -54,6 +56,17 @@ def test_what_another_provider_took_over_is_told():
     (sentence,) = said("WebGpuExecutionProvider,CPUExecutionProvider")
     assert sentence.startswith("WEBGPU.GPU did not compute all: most nodes were given to WebGpuExecutionProvider")
     assert sentence.endswith("others to CPUExecutionProvider")
+
+
+def test_iterations_that_the_longest_duration_cut_off_are_told_with_what_to_raise():
+    asked = invented.measured("m1")
+    rule = replace(asked.configuration.stop, min_iterations=1_000, max_duration_ns=7_500_000_000)
+    short = replace(asked, configuration=replace(asked.configuration, stop=rule), status=Status.INCONCLUSIVE)
+    over = tuple(replace(one, stop_reason=StopReason.MAX_DURATION) for one in asked.processes)
+    assert doubts(short) == (), "ended for another reason"
+    assert doubts(replace(asked, processes=over)) == (), "there are as many as were asked for"
+    (sentence,) = doubts(replace(short, processes=over))
+    assert sentence == "cut off after 200 of 1,000 --iterations: --max-duration 7.5s was over, so give it longer"
 
 
 def test_unknown_is_not_a_difference():

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.models.inputs.shapes import split_by_input, split_shapes
+from enginebench_controller.models.inputs.shapes import separated, split_by_input, split_shapes
 from enginebench_controller.plan.configurations import usable_cores
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import (
@@ -94,7 +94,7 @@ def stated(fields: Mapping[str, Any]) -> Fields:
 
 def listed(text: str) -> list[str]:
     """Return the parts of "1, 2, 4"."""
-    return [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
+    return [part for part in separated(text.replace(";", ",")) if part]
 
 
 def shapes(text: str) -> dict[str, str]:

@@ -110,7 +110,10 @@ def export_measurements(
         return kept(to_otava(_history(store, measurements)), path, force=force)
     if form not in _TEXTS:
         known = ", ".join((*_TEXTS, ExportFormat.OTAVA))
-        raise InputError(f"measurements cannot be exported as {form}, only as {known}, or as json with their benchmark")
+        way = '; `enginebench query "FROM measurements" --csv` prints a table' if form is ExportFormat.CSV else ""
+        raise InputError(
+            f"measurements cannot be exported as {form}, only as {known}, or as json with their benchmark{way}"
+        )
     return kept(_TEXTS[form](told(measurements, judged)), path, force=force)
 
 

@@ -106,7 +106,8 @@ def _list(folder: Path, inputs: Sequence[InputTensor]) -> _Found:
     try:
         paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     except OSError as error:
-        raise InputError(f"cannot read the folder of inputs {folder}: {error.strerror}") from None
+        way = "; put the file into a folder of its own and name that" if folder.is_file() else ""
+        raise InputError(f"cannot read the folder of inputs {folder}: {error.strerror}{way}") from None
     usable = [path for path in paths if path.suffix.lower() in {NPY, NPZ, *IMAGE_SUFFIXES}]
     if not usable:
         raise InputError(f"{folder} holds no inputs: put .npy, .npz, .png or .jpg files there")

@@ -28,7 +28,11 @@ DTYPES = (
 )  # fmt: skip
 
 _MAX_DIGITS = 18
-_SHAPE = re.compile(r"(?:(?P<dtype>[a-z]+\d*):)?(?P<dims>\d+(?:x\d+)*)", re.IGNORECASE)
+_SHAPE = re.compile(
+    r"(?:(?P<dtype>[a-z]+\d*):)?(?:(?P<dims>\d+(?:x\d+)*)|\[(?P<listed>\s*\d+(?:\s*,\s*\d+)*\s*)\])", re.IGNORECASE
+)
+_SEPARATING = re.compile(r",(?![^\[\]]*\])")
+"""A comma, but for those of `[1,3,224,224]`."""
 
 
 NO_BATCH = "none"
@@ -48,11 +52,12 @@ class GivenShape:
 
 
 def parse_shape(text: str) -> GivenShape:
-    """Read `1x3x224x224` or `int64:1x128`. Raises `ModelError` with the form expected."""
+    """Read `1x3x224x224`, `[1,3,224,224]` or `int64:1x128`. Raises `ModelError` with the form expected."""
     if digits := re.search(rf"\d{{{_MAX_DIGITS + 1},}}", text):
         raise ModelError(f"a size of {len(digits[0])} digits is more than any machine could hold; give a smaller one")
     match = _SHAPE.fullmatch(text.strip())
-    dims = tuple(int(size) for size in match["dims"].lower().split("x")) if match else ()
+    sizes = re.split("[x,]", (match["dims"] or match["listed"]).lower()) if match else ()
+    dims = tuple(map(int, sizes))
     dtype = match["dtype"] if match else None
     if not dims or (dtype is not None and dtype not in DTYPES):
         raise ModelError(
@@ -70,6 +75,11 @@ def parse_shapes(texts: Mapping[str, str], batch_axes: Mapping[str, int | str] |
     return {**shapes, **said}
 
 
+def separated(text: str) -> list[str]:
+    """The parts of a list with commas, of which `[1,3,224,224]` is one."""
+    return [part.strip() for part in _SEPARATING.split(text)]
+
+
 def split_shapes(texts: Iterable[str]) -> dict[str, str]:
     """Split `--shape` values, each `NAME=SHAPE` or several of them with commas, for `parse_shapes`.
 
@@ -81,7 +91,7 @@ def split_shapes(texts: Iterable[str]) -> dict[str, str]:
 def split_by_input(texts: Iterable[str], option: str, form: str) -> dict[str, str]:
     """Split the values of an option, each `NAME=TEXT` or several of them with commas. Raises as `split_shapes` does."""
     found: dict[str, str] = {}
-    for part in (part.strip() for text in texts for part in text.split(",")):
+    for part in (part for text in texts for part in separated(text)):
         # The last "=": a tensor's name may hold one, what is said of it never does.
         name, equals, said = part.rpartition("=")
         if not (name and equals):

@@ -1,5 +1,6 @@
 """From a model to a compiled network: settings as properties of the device, what it tells, and its requests' life."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -77,9 +78,9 @@ class CompiledOpenVino(spec.CompiledModel):
         Streams and threads are what the device settled on: the CPU cuts 64 down to the processors it may use.
         INFERENCE_PRECISION_HINT is only what was allowed; the precisions of the layers are what was chosen.
         """
-        devices = _devices(self._network)
+        devices = _devices(self._network, *_COUNTS)
         layers = runtime_layers(self._network)
-        threads, streams = (_total(devices, name) for name in ("INFERENCE_NUM_THREADS", "NUM_STREAMS"))
+        threads, streams = (_total(devices, name) for name in _COUNTS)
         return spec.Effective(
             threads=_stated(threads),
             streams=_stated(streams),
@@ -206,8 +207,11 @@ def _provider(network: Any) -> str:
     return f"BATCH:{devices}({joined})" if joined > 1 else devices
 
 
-def _devices(network: Any) -> list[dict[str, Any]]:
-    """The properties of each device that executes: the network's own, or nested by device under AUTO and BATCH."""
+_COUNTS = ("INFERENCE_NUM_THREADS", "NUM_STREAMS")
+
+
+def _devices(network: Any, *names: str) -> list[dict[str, Any]]:
+    """These properties of each device that executes: the network's own, or nested by device under AUTO and BATCH."""
     known = network.get_property("SUPPORTED_PROPERTIES")
     # BATCH tells its device's properties, and does not say that it does.
     if known.keys() & {"DEVICE_PROPERTIES", "AUTO_BATCH_TIMEOUT"}:
@@ -215,7 +219,6 @@ def _devices(network: Any) -> list[dict[str, Any]]:
         # A device in parentheses only helps out until another one is ready.
         executing = {name.strip("()") for name in network.get_property("EXECUTION_DEVICES")}
         return [properties for name, properties in nested.items() if name in executing]
-    names = ("INFERENCE_NUM_THREADS", "NUM_STREAMS")
     return [{name: network.get_property(name) for name in names if name in known}]
 
 
@@ -263,7 +266,9 @@ def compile_network(core: Any, model: Any, form: str, settings: spec.Settings) -
     configure = _auto_properties if settings.device == AUTO else _device_properties
 
     def compile_with(settings: spec.Settings) -> Any:
-        return core.compile_model(model, settings.device, configure(core, settings))
+        network = core.compile_model(model, settings.device, configure(core, settings))
+        _refuse_unheeded(network, settings)
+        return network
 
     names = original_names(model, form) if settings.profiling else None
     return CompiledOpenVino(compile_with, model, settings, names)
@@ -279,6 +284,29 @@ def _refuse_contradictions(settings: spec.Settings) -> None:
         raise spec.UnsupportedSettingsError(
             f"the hint {settings.hint} spreads requests over devices: it needs the device {AUTO}, not {settings.device}"
         )
+
+
+def _refuse_unheeded(network: Any, settings: spec.Settings) -> None:
+    """Raise `UnsupportedSettingsError` for an option that the device took without a word, and left as it was.
+
+    A processor without a second thread to each core does so with enable_hyper_threading, one whose cores are all alike
+    with scheduling_core_type.
+    """
+    for name, wanted in _of_device(settings).items():
+        for properties in _devices(network, name):
+            if name in properties and not _is(properties[name], wanted):
+                told = getattr(properties[name], "name", properties[name])
+                raise spec.UnsupportedSettingsError(
+                    f"openvino's {settings.device} keeps {name.lower()} at {told}, whatever it is told: "
+                    f"{wanted} has no effect here, so leave it out"
+                )
+
+
+def _is(told: Any, wanted: spec.OptionValue) -> bool:
+    """Whether a property has the value that was asked for; the device may keep less of a fraction's digits."""
+    if isinstance(wanted, float):
+        return math.isclose(told, wanted, rel_tol=1e-6)
+    return bool(getattr(told, "name", told) == wanted)
 
 
 def _device_properties(core: Any, settings: spec.Settings) -> Properties:
@@ -321,9 +349,14 @@ def _where_known(settings: spec.Settings, known: dict[str, str]) -> Properties:
 
 def _required(settings: spec.Settings) -> Properties:
     """What somebody asked for and must get."""
-    required: Properties = {name.upper(): value for name, value in settings.options.items() if name != SHARED_MEMORY}
+    required = _of_device(settings)
     if settings.precision is not spec.Precision.DEFAULT:
         required["INFERENCE_PRECISION_HINT"] = str(settings.precision)
     if settings.streams > 1:
         required["NUM_STREAMS"] = settings.streams
     return required
+
+
+def _of_device(settings: spec.Settings) -> Properties:
+    """The options, as properties of a device."""
+    return {name.upper(): value for name, value in settings.options.items() if name != SHARED_MEMORY}

@@ -238,3 +238,8 @@ def test_otava_gets_one_history_a_file_and_one_that_there_is(store, tmp_path):
 def test_a_form_that_measurements_do_not_have_is_a_sentence(form):
     with pytest.raises(InputError, match=f"cannot be exported as {form}, only as gab, .*, or as json with their bench"):
         exported(form, invented.measured("m1"))
+
+
+def test_who_wants_a_table_of_measurements_is_told_how_to_have_one():
+    with pytest.raises(InputError, match="enginebench query .* --csv"):
+        exported(ExportFormat.CSV, invented.measured("m1"))

@@ -183,11 +183,13 @@ def test_where_the_engine_tells_the_inputs_only_what_was_given_is_bound() -> Non
 
 def test_shapes_are_read_from_text() -> None:
     assert parse_shape("1x3x224x224") == GivenShape((1, 3, 224, 224))
-    assert parse_shape("int64:1x128") == GivenShape((1, 128), "int64")
+    assert parse_shape("[1, 3,224,224]") == GivenShape((1, 3, 224, 224))
+    assert parse_shape("int64:1x128") == parse_shape("int64:[1,128]") == GivenShape((1, 128), "int64")
     assert split_shapes(["a=1x2", "b:0=3x4,c=5"]) == {"a": "1x2", "b:0": "3x4", "c": "5"}
+    assert split_shapes(["a=[1,2],b[0]=3x4, c=[5]"]) == {"a": "[1,2]", "b[0]": "3x4", "c": "[5]"}
 
 
-@pytest.mark.parametrize("text", ["", "1x", "axb", "-1x3", "1,3", "complex64:1x3", "1x3;2", "1 x 3"])
+@pytest.mark.parametrize("text", ["", "1x", "axb", "-1x3", "1,3", "complex64:1x3", "1x3;2", "1 x 3", "[1,3", "[]", "[1x3]"])
 def test_what_is_no_shape_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ModelError, match=r"is not a shape: .*1x3x224x224"):
         parse_shape(text)

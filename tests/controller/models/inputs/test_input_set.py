@@ -175,6 +175,7 @@ def test_an_empty_folder_and_none_at_all_are_refused(folder: Path) -> None:
     (folder / "notes.txt").write_text("nothing")
     assert "holds no inputs: put .npy, .npz, .png or .jpg files there" in refusal(folder, VECTOR)
     assert "cannot read the folder of inputs" in refusal(folder / "absent", VECTOR)
+    assert "Not a directory; put the file into a folder" in refusal(folder / "notes.txt", VECTOR)
 
 
 def test_other_files_are_passed_over_and_that_is_said(folder: Path) -> None:

@@ -35,7 +35,7 @@ def test_the_cards_are_the_three_figures_with_their_intervals():
     assert float(view.cards[2].value.replace(",", "")) == pytest.approx(measurement.throughput_items_per_s, rel=1e-3)
     assert view.cards[0].interval.endswith("(95 % over processes)")
     assert view.status is Status.INCONCLUSIVE
-    assert view.remarks[0] == "The interval is wider, or the time shorter, than was asked for."
+    assert view.remarks[0] == "A wider interval, less time or fewer iterations than was asked for."
     assert any(invented.UNSTEADY in remark for remark in view.remarks)
     assert view.remarks[-1] == "the outputs differ"
     assert "threads 2 (observed)" in view.effective

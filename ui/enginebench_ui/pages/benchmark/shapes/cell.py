@@ -20,7 +20,7 @@ from enginebench_ui.pages.benchmark.shapes.measurements import ending
 from enginebench_ui.shared.charts import NOISE
 from enginebench_ui.shared.text import Row, cells, count_of, milliseconds, number, percent, readback
 
-_INCONCLUSIVE = "The interval is wider, or the time shorter, than was asked for."
+_INCONCLUSIVE = "A wider interval, less time or fewer iterations than was asked for."
 _VERDICTS = {
     Verdict.FASTER: "faster",
     Verdict.SLOWER: "slower",
