@@ -122,10 +122,11 @@ class TestDeepSparse(EngineContract):
             with self.compiled(engine, model.source(1), settings) as compiled:
                 profile = compiled.profile([model.inputs_for(1, seed=1)], 1)
             assert len(profile.latency_ns) == 1
-            body = next(layer for layer in profile.layers if "c2" in layer.source_nodes)
-            seen.append(float(body.parameters.get("kernel_sparsity", 0)))
-        assert seen[0] < 0.01
-        assert 0.85 < seen[1] < 0.95
+            told = [layer.parameters.get("kernel_sparsity") for layer in profile.layers]
+            seen.append([float(one) for one in told if one is not None])
+        # Which kernel a layer gets depends on the machine, and an FFT's has none; one of three is sparse everywhere.
+        assert all(one < 0.01 for one in seen[0])
+        assert seen[1] and all(0.85 < one < 0.95 for one in seen[1])
 
     @pytest.mark.parametrize("scheduler", ["single_stream", "multi_stream", "elastic"])
     def test_every_scheduler_infers_and_profiles(self, engine: spec.Engine, tmp_path: Path, scheduler: str) -> None:
