@@ -81,13 +81,13 @@ def run(
     plan = make_plan({"models": [model_named(one) for one in named], **listed(said)}, "run()")
     if plan.gate is not None:
         raise InputError("this is the plan of a gate: call gate(), which knows when to stop")
-    place = _home(home)
-    plan = plan.model_copy(update={"targets": chosen(place, plan.targets, progress or _silent)})
+    place, telling = _home(home), Progress(progress or _silent)
+    plan = plan.model_copy(update={"targets": chosen(place, plan.targets, telling.said)})
     order = BenchmarkOrder(plan, trusted=trust, send_on=sent_on(place, log_to))
-    return measured(place, through(run_benchmark(place, order, Progress(progress or _silent).announce)))
+    return measured(place, through(run_benchmark(place, order, telling.announce)))
 
 
-def show(name: str, *, home: Place | None = None, stores: Iterable[str] = ()) -> "Run | Gate":
+def show(name: str, *, home: Place | None = None, stores: Place | Iterable[Place] = ()) -> "Run | Gate":
     """What was measured before: the benchmark of this id, start of an id or name, as `enginebench show`.
 
     `stores` are lakes to read in place of the results here, as `--store`. Raises `InputError` for what is unknown.
@@ -101,7 +101,7 @@ def compare(
     *names: "str | Run | Gate",
     practical: float | str | None = None,
     home: Place | None = None,
-    stores: Iterable[str] = (),
+    stores: Place | Iterable[Place] = (),
 ) -> "Comparison":
     """Say which is faster, by how much, and how sure that is, as `enginebench compare`.
 
@@ -117,8 +117,8 @@ def compare(
 
 
 def gate(
-    base: str,
-    head: str,
+    base: Place,
+    head: Place,
     model: Place | None = None,
     *,
     engine: str | None = None,
@@ -144,12 +144,12 @@ def gate(
     from enginebench_controller.plan.gate import GateOrder
     from enginebench_controller.runs.gate import carry_out
 
-    place, fields = _home(home), listed(asked)
+    place, fields, telling = _home(home), listed(asked), Progress(progress or _silent)
     if "targets" in fields:
-        fields["targets"] = chosen(place, fields["targets"], progress or _silent)
+        fields["targets"] = chosen(place, fields["targets"], telling.said)
     order = GateOrder(
-        base=str(base),
-        head=str(head),
+        base=model_named(base),
+        head=model_named(head),
         model=None if model is None else model_named(model),
         engine=engine,
         budget=str(budget),
@@ -159,10 +159,10 @@ def gate(
         explain=layers,
         trusted=trust,
     )
-    return gated(through(carry_out(place, order, Progress(progress or _silent), sent_on(place, log_to))))
+    return gated(through(carry_out(place, order, telling, sent_on(place, log_to))))
 
 
-def open_store(home: Place | None = None, *, stores: Iterable[str] = ()) -> "Store":
+def open_store(home: Place | None = None, *, stores: Place | Iterable[Place] = ()) -> "Store":
     """The results that are kept: records by name, and by SQL with `query`. Nothing is created before it is written.
 
     `home` is the folder of a controller; None for the one that `ENGINEBENCH_HOME` names, or the user's own. `stores`
@@ -193,13 +193,13 @@ def _home(path: Place | None) -> "Home":
     return default_home() if path is None else Home(typed_path(path))
 
 
-def _home_to_read(path: Place | None, stores: Iterable[str]) -> "Home":
+def _home_to_read(path: Place | None, stores: Place | Iterable[Place]) -> "Home":
     """As commands that read: of a `home` that is named its own results, unless `stores` are."""
     from dataclasses import replace
 
     from enginebench_controller.home import home_to_read
 
-    lakes = (stores,) if isinstance(stores, str) else tuple(stores)
+    lakes = tuple(map(str, (stores,) if isinstance(stores, str | PathLike) else stores))
     if path is None:
         return home_to_read(lakes)
     return replace(home_to_read(lakes), path=_home(path).path) if lakes else _home(path)

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import import_module
-from numbers import Number
 from os import PathLike
 from typing import Any, ClassVar, TypeVar
 
@@ -313,12 +312,18 @@ def listed(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_listed(name: str, value: Any) -> Any:
-    if isinstance(value, PathLike):
-        value = str(typed_path(value))
+    value = _python_value(value)
     has_many = name in Plan.model_fields and isinstance(Plan.model_fields[name].default, tuple)
     if not has_many:
         return value
-    return (value,) if isinstance(value, str | Number) else tuple(value)
+    return tuple(map(_python_value, value)) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
+
+
+def _python_value(value: Any) -> Any:
+    """What a number or an array of NumPy stands for, or a path."""
+    if isinstance(value, PathLike):
+        return str(typed_path(value))
+    return value.tolist() if callable(getattr(value, "tolist", None)) else value
 
 
 def model_named(value: Any) -> str:

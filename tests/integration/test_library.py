@@ -22,6 +22,7 @@ import enginebench
 from agent_server import AgentProcess
 from enginebench.results import Run, listed, model_named
 from enginebench_controller.files.csv_tables import measurements_csv
+from enginebench_controller.plan.plan import make_plan
 from integration.bench import BRIEF, ROOT, Bench, tiny_model
 from receiver import receiving
 
@@ -115,11 +116,12 @@ def test_one_measurement_alone_is_told_with_its_doubts_and_read_back_by_its_name
     def tell(sentence: str) -> None:
         raise ValueError("a widget that is closed")
 
-    asked = {**QUICK, "max_duration": "200ms", "progress": tell}
+    asked = {**QUICK, "iterations": 1_000_000, "max_duration": "200ms", "progress": tell}
     alone = enginebench.run(model, engines="fake", home=bench.home, name="alone", **asked)
     (line,) = alone.answers
     assert line.startswith("tiny on fake") and "median" in line
-    assert all(flag in line for flag in (alone.rows[0]["flags"] or "").split("; "))
+    assert "of 1,000,000 --iterations" in alone.rows[0]["flags"]
+    assert all(flag in line for flag in alone.rows[0]["flags"].split("; "))
     again = enginebench.show("alone", home=bench.home)
     assert isinstance(again, enginebench.Run)
     assert (again.id, again.answers, again.rows) == (alone.id, alone.answers, alone.rows)
@@ -133,6 +135,9 @@ def test_numbers_of_numpy_and_paths_are_what_they_stand_for(monkeypatch: pytest.
     monkeypatch.setenv("HOME", "/somebody")
     said = listed({"batch": np.int64(4), "cores": np.array([1, 2]), "input_folder": Path("~/images"), "rate": None})
     assert said == {"batch": (4,), "cores": (1, 2), "input_folder": "/somebody/images"}
+    numbers = {"cores": np.int64(2), "batch": [np.int32(1), 2], "duration": np.float32(0.5), "streams": np.array(1)}
+    plan = make_plan({"models": ["net"], **listed(numbers)}, "run()")
+    assert (plan.cores, plan.batch, plan.duration, plan.streams) == ((2,), (1, 2), "0.5s", (1,))
     assert (model_named("~/net.onnx"), model_named(Path("net.onnx"))) == ("/somebody/net.onnx", "net.onnx")
 
 
@@ -147,6 +152,10 @@ def test_wrong_input_is_the_sentence_of_a_command(bench: Bench, model: Path) -> 
         enginebench.run(3, home=bench.home)
     with pytest.raises(enginebench.InputError, match="there is no lake"):
         enginebench.compare("both", home=bench.home, stores=[str(model.parent / "none")])
+    with pytest.raises(enginebench.InputError, match="there is no lake"):
+        enginebench.show("both", home=bench.home, stores=model.parent / "none")
+    with pytest.raises(enginebench.InputError, match="there is no model file /"):
+        enginebench.gate(Path("~/none.onnx"), Path("~/neither.onnx"), engine="fake", home=bench.home)
     with pytest.raises(enginebench.InputError, match=r"^run\(\): batch: 0 is not a number of at least 1$"):
         enginebench.run(model, batch=0, home=bench.home)
     with pytest.raises(enginebench.InputError, match=r"^run\(\): batches: there is no such entry$"):

@@ -1,5 +1,6 @@
 """`enginebench trend` from the command line, up to the gate of two real environments; wrong input gets a sentence."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ from benchmarks.trend_live import doubling_model, install, make_version
 
 from enginebench_controller.home import Home
 from histories import STEP_NS, Change, keep_history
-from integration.bench import QUICK, Bench
+from integration.bench import QUICK, Bench, tiny_model
 
 SLOWER = 6
 """No machine is too busy to tell, in three or four process pairs."""
@@ -31,6 +32,11 @@ def test_a_candidate_is_a_regression_only_once_a_gate_of_both_versions_has_said_
     assert any(block.evidence.reference_product_ns for block in one.blocks), "reference work is done before blocks"
     assert any(block.evidence.reference_stream_ns for block in one.blocks)
     repeat(Home(bench.home).store, one)
+    renamed = shutil.copy(model, tmp_path / "renamed.onnx")
+    assert bench.cli("trend", renamed).stdout == bench.cli("trend", "doubling").stdout
+    other = tiny_model(model)
+    assert "what is in" in bench.cli("trend", other, expect=2).stderr, "its name is no longer what it says"
+    model = shutil.copy(renamed, model)
 
     (found,) = bench.json("trend", "doubling", "--alerts")["histories"]
     (alert,) = found["alerts"]
@@ -81,6 +87,8 @@ def test_what_is_there_is_told_and_what_is_not_gets_a_sentence(bench):
     listed = bench.cli("trend").stdout
     assert "net on fake" in listed and "1.0 → 2.0" in listed
     assert bench.cli("trend", "models/net.onnx").stdout == bench.cli("trend", "net").stdout
+    assert "no model '6e.onnx'" in bench.cli("trend", "6e.onnx", expect=2).stderr, "a file is no start of a digest"
+    assert bench.cli("trend", "6e6574").stdout == bench.cli("trend", "net").stdout
     told = bench.cli("trend", "net", "--alerts")
     assert "the machine: the engine's version was 1.0 and is 2.0, but the reference work" in told.stdout
     assert "4 points with numbers, and 10 are needed" in bench.cli("trend", "short", "--alerts").stderr

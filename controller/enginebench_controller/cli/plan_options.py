@@ -96,16 +96,28 @@ def _parameter_name(option: PlanOption) -> str:
 def _parameters(options: Sequence[PlanOption], *, one_each: bool) -> Iterator[inspect.Parameter]:
     for option in options:
         is_one = one_each and option.name in ONE_OF
-        yield _parameter(replace(option, metavar=_of_one(option.metavar)) if is_one else option)
+        yield _parameter(_of_one(option) if is_one else option)
         if option.name == "target":
             any_of = inspect.Parameter("any_of", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=AnyOf)
             yield _grouped(any_of)
 
 
-def _of_one(metavar: str) -> str:
-    """The first of "N,M,…"; a name, where that is all it says."""
-    first = metavar.partition(",")[0]
-    return "NAME" if first == "A" else first
+def _of_one(option: PlanOption) -> PlanOption:
+    """The option as a gate has it: the first of "N,M,…", or a name, where that is all it says."""
+    first = option.metavar.partition(",")[0]
+    return replace(
+        option, metavar="NAME" if first == "A" else first, help=_HELP_OF_ONE.get(option.name, option.help)
+    )
+
+
+_HELP_OF_ONE = {
+    "target": r"Target by name, label:KEY=VALUE or HOST:PORT. \[default: an agent on this machine]",
+    "device": r"Device. \[default: each engine's CPU]",
+    "load": r"sync: one by one; async: several in flight. \[default: sync]",
+    "requests": r"Requests in flight, at most, under async. \[default: as many as streams, as cores under a hint for "
+    r"throughput, and at least 2]",
+}
+"""Of options that offer more than one configuration elsewhere."""
 
 
 def _parameter(option: PlanOption) -> inspect.Parameter:

@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from difflib import get_close_matches
@@ -80,9 +80,8 @@ class ModelLibrary:
         model that cannot be taken in and `StoreError` when the library cannot be written.
         """
         name = _checked_name(name)
-        kind, sources = collect_files(path, () if path.suffix.lower() in SUFFIXES else self.own_formats())
-        files = tuple(hash_file(source) for source in sources)
-        digest = version_digest((one.name, one.sha256) for one in files)
+        kind, sources, files = self._collected(path)
+        digest = _digest(files)
         known = self._find_whole(digest)
         if known is None:
             # A file may be called by any bytes, and what it is called goes into documents and the store.
@@ -98,6 +97,10 @@ class ModelLibrary:
             self._write(version, sources)
             known = self._read(digest)
         return self._renamed(known, name) if name and name != known.name else known
+
+    def digest_of(self, path: Path) -> str:
+        """The digest that the model at `path` has, or would have, here. Raises `ModelError` where it is none."""
+        return _digest(self._collected(path)[-1])
 
     def resolve(self, text: str) -> ModelVersion:
         """The version meant by a "zoo:NAME", a file (added if need be), a name or a digest's start.
@@ -234,6 +237,10 @@ class ModelLibrary:
         known = self._find(digest)
         return known if known is not None and self.is_whole(known) else None
 
+    def _collected(self, path: Path) -> tuple[str, tuple[SourceFile, ...], tuple[ModelFile, ...]]:
+        kind, sources = collect_files(path, () if path.suffix.lower() in SUFFIXES else self.own_formats())
+        return kind, sources, tuple(hash_file(source) for source in sources)
+
     def is_whole(self, version: ModelVersion) -> bool:
         """Whether its files are there: where a cache kept the folder in part, or it was thinned, they may not be."""
         there = zip(version.files, self.file_paths(version), strict=True)
@@ -305,6 +312,10 @@ class ModelLibrary:
         except OSError as error:
             remedy = "free some space" if error.errno == ENOSPC else "check that the folder can be written"
             raise StoreError(f"cannot {what} the model library {self._root}: {error.strerror}; {remedy}") from error
+
+
+def _digest(files: Iterable[ModelFile]) -> str:
+    return version_digest((one.name, one.sha256) for one in files)
 
 
 def _short_digests(digests: Sequence[str]) -> dict[str, str]:

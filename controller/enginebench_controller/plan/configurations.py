@@ -333,10 +333,6 @@ def contradiction(configuration: Configuration, snapshot: TargetSnapshot) -> str
         return f"{wanted} {verb} asked for, and the target's cores are {there_are}"
     if usable is not None and configuration.cores > usable:
         return f"{configuration.cores} cores are asked for, and the target has {_cores_in_words(snapshot, usable)}"
-    if configuration.streams > 1 and configuration.load is Load.SYNC:
-        return f"{configuration.streams} streams need `--load async`: one request at a time uses only one"
-    if configuration.hint in FOR_SEVERAL_REQUESTS and configuration.load is Load.SYNC:
-        return f"the hint {configuration.hint} needs `--load async`: it is for several requests at a time, not for one"
     return None
 
 

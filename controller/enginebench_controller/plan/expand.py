@@ -13,6 +13,7 @@ from typing import TypeVar
 from enginebench_controller.errors import ModelError, PlanError
 from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.plan.configurations import (
+    FOR_SEVERAL_REQUESTS,
     BoundModel,
     assumed_cores,
     configurations,
@@ -192,7 +193,7 @@ def _size(plan: Plan, snapshot: TargetSnapshot) -> int:
 
 
 def _grid(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind, told: _Told) -> Iterator[Case]:
-    told.refusals.update(dict.fromkeys([*_contradictions(plan), *_ownerless_options(plan, snapshots)]))
+    told.refusals.update(dict.fromkeys([*contradictions(plan), *_ownerless_options(plan, snapshots)]))
     bound, owned = _bound_models(plan, bind, told), owned_options(plan.options, _names(snapshots))
     told.notes.update(dict.fromkeys(filter(None, (assumed_cores(plan.cores, snapshot) for snapshot in snapshots))))
     for snapshot, (name, batch) in itertools.product(snapshots, bound):
@@ -251,12 +252,12 @@ def _cases(
     for device in _devices(plan, engine, snapshot.target, told):
         for configuration in configurations(plan, snapshot, engine, device.name, batch, model, options):
             where = f"{engine.name} on {snapshot.target} {device.name}"
-            if problem := impossible(configuration, engine, device):
-                told.cannot(plan, f"{where}: {problem}")
-                continue
             problem = contradiction(configuration, snapshot) or does_not_fit(configuration, model.version, snapshot)
             if problem:
                 told.refusals[f"{where}: {problem}"] = None
+                continue
+            if problem := impossible(configuration, engine, device):
+                told.cannot(plan, f"{where}: {problem}")
                 continue
             resources = device.resources
             yield Case(snapshot.target, ref, model.version, configuration, resources, model.input_paths)
@@ -288,7 +289,7 @@ def _crowds(cases: Sequence[Case]) -> Iterator[str]:
             yield f"{count} configurations of one device of {target} cannot be interleaved, only {MAX_INTERLEAVED}"
 
 
-def _contradictions(plan: Plan) -> Iterator[str]:
+def contradictions(plan: Plan) -> Iterator[str]:
     """What is wrong with a plan whatever the targets offer."""
     if Load.OPEN_LOOP in plan.load and not plan.rate:
         yield "the load open-loop needs a rate: write --rate 50 for 50 inferences a second"
@@ -300,6 +301,10 @@ def _contradictions(plan: Plan) -> Iterator[str]:
         yield "how images become tensors is for a folder of them only: name it with --inputs, or leave it out"
     if plan.requests and set(plan.load) == {Load.SYNC}:
         yield "requests in flight are for the loads async and open-loop: sync sends one at a time, so leave them out"
+    if Load.SYNC in plan.load and (streams := max(plan.streams)) > 1:
+        yield f"{streams} streams need `--load async`: one request at a time uses only one"
+    if Load.SYNC in plan.load and (hints := [hint for hint in plan.hint if hint in FOR_SEVERAL_REQUESTS]):
+        yield f"the hint {hints[0]} needs `--load async`: it is for several requests at a time, not for one"
     if plan.device_takes_turns and Load.OPEN_LOOP in plan.load:
         yield "an open loop cannot be interleaved: its arrivals wait for nobody's turn"
 

@@ -10,7 +10,7 @@ from typing import Any
 from enginebench_controller.errors import InputError, typed_path
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import select_engines
-from enginebench_controller.plan.expand import Expansion
+from enginebench_controller.plan.expand import Expansion, contradictions
 from enginebench_controller.plan.plan import (
     BASE,
     CONTROL,
@@ -317,7 +317,7 @@ def common_plan(order: GateOrder, sides: tuple[GateSide, GateSide]) -> Plan:
 def gate_plan(fields: Mapping[str, Any]) -> Plan:
     """The plan of these fields, as a gate can have it.
 
-    Raises `InputError` for what is no plan, or one of several configurations or targets.
+    Raises `InputError` for what is no plan, one that contradicts itself, or one of several configurations or targets.
     """
     plan = make_plan(fields, "gate")
     axes = {
@@ -333,6 +333,8 @@ def gate_plan(fields: Mapping[str, Any]) -> Plan:
         raise InputError(
             "a gate takes turns, which an open loop cannot: give --load async, and --requests for how many at once"
         )
+    if (wrong := next(contradictions(plan), None)) is not None:
+        raise InputError(wrong)  # before anything is installed for it
     return plan
 
 

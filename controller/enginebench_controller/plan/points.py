@@ -1,6 +1,7 @@
 """The points that a recommendation chooses from, as a target can do them, and the benchmarks that measure some."""
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from enginebench_controller.records import AvailableEngine, Configuration, Hint,
 from enginebench_controller.records.fields import CONFIGURATION
 from enginebench_controller.records.model import lineage
 from enginebench_controller.stats.response import ENGINE, Axes, spread_out
-from enginebench_proto.agreed.words import DEFAULT_DEVICE, Precision
+from enginebench_proto.agreed.words import DEFAULT_DEVICE, ModelFormat, Precision
 
 MOST_POINTS = 64
 """More are thinned out: nobody waits for them, and their likes tell of them."""
@@ -98,8 +99,6 @@ def space(
     if not order.fields.get("devices"):
         idle = (idle_devices(engine, _devices(order, engine), snapshot.target) for engine in engines)
         found.notes |= dict.fromkeys(filter(None, idle))
-    if order.versions and set(models) <= set(order.models):
-        found.notes[_no_version(order)] = None
     on_devices = [(engine, device) for engine in engines for device in _devices(order, engine)]
     found.without = {_named(order, engine, device): "" for engine, device in on_devices}
     for model, (engine, device) in product(models, on_devices):
@@ -120,15 +119,21 @@ def space(
                 found.notes.update(dict.fromkeys(f"{case.model.name}: {text}" for text in assumed))
     points = _with_families(found.checked(), known)
     _check_outputs_can_be_compared(order, points)
+    if order.versions and set(models) <= set(order.models) and (note := _no_version(order, points)) is not None:
+        found.notes[note] = None
     kept = _kept(points)
     return Space(tuple(kept), dict(found.reasons), len(points) - len(kept), tuple(found.notes))
 
 
-def _no_version(order: RecommendOrder) -> str:
-    return (
-        f"--versions: no version made of {', '.join(dict.fromkeys(order.models))} is here, so none takes part; "
-        f"`enginebench models quantize {order.models[0]}` makes one in INT8"
-    )
+def _no_version(order: RecommendOrder, points: Sequence[Point]) -> str | None:
+    """A sentence where every model takes part as it was given, and how a version could be made; else None."""
+    taking_part = {one.case.model.original_digest: one for one in points}
+    if not points or len(taking_part) > len({one.family for one in points}):
+        return None
+    told = f"--versions: no version made of {', '.join(dict.fromkeys(order.models))} is here, so none takes part"
+    if all(one.case.model.format != ModelFormat.ONNX for one in taking_part.values()):
+        return told
+    return f"{told}; `enginebench models quantize {shlex.quote(order.models[0])}` makes one in INT8"
 
 
 def _engines(order: RecommendOrder, snapshot: TargetSnapshot) -> Sequence[AvailableEngine]:

@@ -305,6 +305,27 @@ async def test_children_of_unequal_speed_alternate_block_by_block(
         assert (parts[0].result.outcome, parts[0].result.measurement.blocks) == (OUTCOME_OK, 6)
 
 
+async def test_a_child_starts_while_the_one_before_it_still_prepares(bench: Bench, tmp_path: Path) -> None:
+    def script(own: Path, other: Path) -> str:
+        meet = f"""
+open({str(own)!r}, "w").close()
+deadline = time.monotonic() + 10
+while not os.path.exists({str(other)!r}):
+    if time.monotonic() > deadline: sys.exit("nobody came")
+    time.sleep(0.01)
+"""
+        return meet + BLOCKS.format(log=str(tmp_path / "log"), name="a", needed=1, seconds=0, then="pass")
+
+    first, second, group = tmp_path / "first", tmp_path / "second", Interleaving(group="g", members=2)
+    runs = [
+        bench.start(script(first, second), "run-1", interleaving=group),
+        bench.start(script(second, first), "run-2", interleaving=group),
+    ]
+    await finished(*runs)
+    for name in ("run-1", "run-2"):
+        assert (await bench.parts(name))[0].result.outcome == OUTCOME_OK
+
+
 async def test_a_child_that_crashes_leaves_the_turns_to_the_other(bench: Bench, start: Callable[..., Run]) -> None:
     crash = "index == 2 and os.kill(os.getpid(), signal.SIGSEGV)"
     await finished(start("sound", 5), start("broken", 5, then=crash))

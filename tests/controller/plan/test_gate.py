@@ -87,6 +87,9 @@ def test_a_file_of_a_format_that_a_plugin_brings_is_a_model_where_it_lies(
         ({"load": ["sync", "async"]}, "a gate is of one configuration: give --load one value"),
         ({"load": ["open-loop"], "rate": [10]}, "a gate takes turns, which an open loop cannot"),
         ({"targets": ["nuc", "pi"]}, "a gate is of one target: give one --target"),
+        ({"requests": [4]}, "sync sends one at a time, so leave them out"),
+        ({"streams": [2]}, "2 streams need `--load async`"),
+        ({"hint": ["throughput"]}, "the hint throughput needs `--load async`"),
     ],
 )
 def test_a_gate_is_of_one_configuration_on_one_target(fields, said) -> None:

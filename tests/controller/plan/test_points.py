@@ -74,8 +74,20 @@ def test_where_no_version_was_made_that_is_told_with_the_command_that_makes_one(
     assert note.startswith("--versions: no version made of net is here, so none takes part")
     assert "`enginebench models quantize net`" in note
     assert not points().notes
+    assert not of_versions(models=["net"], versions=True).notes
+    assert not of_versions(versions=True).notes, "it is named itself"
+    order = make_order({"models": ["my net.onnx"], "versions": True})
+    (quoted,) = space(order, target(PLAIN), bind, order.models).notes
+    assert quoted.endswith("`enginebench models quantize 'my net.onnx'` makes one in INT8")
+
+
+def test_no_command_is_told_that_cannot_make_a_version_of_this_model() -> None:
+    def bind_program(name, batch):
+        return replace(bind(name, batch), version=replace(NET, format="torchscript"))
+
     order = make_order({"models": ["net"], "versions": True})
-    assert not space(order, target(PLAIN), bind, ("net", INT8.digest)).notes
+    (note,) = space(order, target(replace(PLAIN, formats=("torchscript",))), bind_program, ("net",)).notes
+    assert note == "--versions: no version made of net is here, so none takes part"
 
 
 def test_what_cannot_be_is_counted_with_its_reason() -> None:
@@ -285,17 +297,17 @@ def test_as_many_are_alive_as_the_memory_is_for() -> None:
 
 
 def of_versions(**fields):
-    """The points of a model and its INT8 version, which are called by these names."""
+    """The space of a model and its INT8 version, which are called by these names."""
 
     def bind_either(name, batch):
         return BoundModel({"net": NET, "int8": INT8}[name], (InputTensor("x", "float32", (batch, 8)),))
 
     order = make_order({"models": ["net", "int8"]} | fields)
-    return space(order, target(FULL, PLAIN, cores=2), bind_either, ("net", "int8")).points
+    return space(order, target(FULL, PLAIN, cores=2), bind_either, ("net", "int8"))
 
 
 def test_one_point_of_each_variant_has_its_outputs_compared_and_the_model_as_given_comes_first() -> None:
-    found = of_versions(axes={"batch": ("4", "2")})
+    found = of_versions(axes={"batch": ("4", "2")}).points
     chosen = [found[place] for place in compared(found)]
     assert [(one.case.engine.name, one.case.model.name) for one in chosen] == [
         ("full", "net"),
@@ -309,7 +321,7 @@ def test_one_point_of_each_variant_has_its_outputs_compared_and_the_model_as_giv
 
 
 def test_defaults_are_of_the_model_as_given() -> None:
-    assert {one.case.model.name for one in of_versions() if one.is_default} == {"net"}
+    assert {one.case.model.name for one in of_versions().points if one.is_default} == {"net"}
 
 
 def test_where_all_are_as_given_nothing_is_compared() -> None:

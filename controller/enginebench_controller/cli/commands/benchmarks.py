@@ -141,7 +141,7 @@ def show(
             print_answers(answers_of(store, found, measurements, models))
         title = f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}"
         print_outcomes(title, measurements, models, partial(store.benchmark_snapshots, found.id), notes=notes)
-        if not found.imported and (command := command_of(found.plan)) is not None:
+        if not (found.imported or home.reads) and (command := command_of(found.plan)) is not None:
             remark(f"measured by `{command}`; `enginebench rerun {found.id}` does it again")
 
 

@@ -326,6 +326,7 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool, notes: bo
         print_outcomes(title, measurements, models, partial(home.store.benchmark_snapshots, benchmark.id), notes=notes)
         if notes or not are_many(measurements):
             print_answers(answers_of(home.store, benchmark, measurements, models))
-        if benchmark.rerun_of:
+        before = home.store.measurements(benchmark.rerun_of) if benchmark.rerun_of else ()
+        if all(any(one.latency is not None for one in each) for each in (before, measurements)):
             remark(f"beside the one before: `enginebench compare {benchmark.rerun_of} {benchmark.id}`")
     return of_benchmark(benchmark, measurements, models)

@@ -94,18 +94,23 @@ def trend(
 
 
 def _digests(home: Home, model: str | None) -> Sequence[str | None]:
-    """The versions that a name or the start of a digest means; they need not be in the library any more."""
+    """The versions that a file, a name or the start of a digest means; they need not be in the library any more."""
     if model is None:
         return [None]
-    file = Path(model)  # whose stem the library took as its name
-    wanted = file.stem if file.suffix.lower() in SUFFIXES else model.removeprefix("zoo:")
-    known = home.store.repeated_models()
-    found = [digest for digest, name in known.items() if name == wanted or digest.startswith(wanted)]
+    file, known = Path(model), home.store.repeated_models()
+    if file.is_file():
+        held = home.library.digest_of(file)
+        found = [digest for digest in known if digest == held]
+    elif file.suffix.lower() in SUFFIXES:  # gone since: the library took its stem as the name
+        found = [digest for digest, name in known.items() if name == file.stem]
+    else:
+        wanted = model.removeprefix("zoo:")
+        found = [digest for digest, name in known.items() if name == wanted or digest.startswith(wanted)]
     if not found:
+        which = f"what is in {model!r} now" if file.is_file() else f"no model {model!r}"
         names = ", ".join(sorted(set(known.values()))[:8])
-        raise InputError(
-            f"no model {model!r} was measured more than once" + (f"; these were: {names}" if names else "")
-        )
+        told = f"{which} was {'not ' * file.is_file()}measured more than once"
+        raise InputError(told + (f"; these were: {names}" if names else ""))
     return found
 
 
