@@ -105,9 +105,7 @@ def _parameters(options: Sequence[PlanOption], *, one_each: bool) -> Iterator[in
 def _of_one(option: PlanOption) -> PlanOption:
     """The option as a gate has it: the first of "N,M,…", or a name, where that is all it says."""
     first = option.metavar.partition(",")[0]
-    return replace(
-        option, metavar="NAME" if first == "A" else first, help=_HELP_OF_ONE.get(option.name, option.help)
-    )
+    return replace(option, metavar="NAME" if first == "A" else first, help=_HELP_OF_ONE.get(option.name, option.help))
 
 
 _HELP_OF_ONE = {

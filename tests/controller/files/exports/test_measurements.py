@@ -241,5 +241,5 @@ def test_a_form_that_measurements_do_not_have_is_a_sentence(form):
 
 
 def test_who_wants_a_table_of_measurements_is_told_how_to_have_one():
-    with pytest.raises(InputError, match="enginebench query .* --csv"):
+    with pytest.raises(InputError, match=r"enginebench query .* --csv"):
         exported(ExportFormat.CSV, invented.measured("m1"))

@@ -63,6 +63,12 @@ def test_profiles_are_exported_from_what_the_environment_names(run, synced, tmp_
     assert run(*asked).stdout == mine
 
 
+def test_a_command_to_measure_again_is_told_only_where_it_would_know_the_benchmark(run, synced, monkeypatch):
+    assert "`enginebench rerun b0000001` does it again" in run("show", "b0000001").stderr
+    monkeypatch.setenv("ENGINEBENCH_STORE", synced.url)
+    assert "rerun" not in run("show", "b0000001").stderr
+
+
 def test_a_page_of_what_the_environment_names_is_opened_where_that_is_served(run, synced, tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr("enginebench_ui.launch.show", lambda *asked: shown.append(asked) or 0)

@@ -211,7 +211,9 @@ def _columns(one: ShownSide, ids: tuple[str, ...]) -> Mapping[str, object]:
         "± items/s (%)": _NUMBER(format="%.1f", width=100, help="Half of the throughput's 95 % interval."),
         "Median (ms)": _NUMBER(format="%.3f", width=90),
         "± ms (%)": _NUMBER(format="%.1f", width=80, help="Half of the median's 95 % interval."),
-        "Status": _TEXT(width=95, help="Inconclusive: a wider interval, less time or fewer iterations than was asked for."),
+        "Status": _TEXT(
+            width=95, help="Inconclusive: a wider interval, less time or fewer iterations than was asked for."
+        ),
         "Earlier": _NUMBER(help="Measurements of the very same configuration before this one."),
     }
 

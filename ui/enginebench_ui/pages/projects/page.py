@@ -137,7 +137,7 @@ PROJECT_COLUMNS = {
     "Best (items/s)": _NUMBER(format=RATE, help="The largest throughput measured, whatever the configuration."),
     "± (%)": _NUMBER(format="%.1f", help="Half of the throughput's 95 % interval."),
     "Status": _TEXT(
-        help="Of the best measurement. Inconclusive: a wider interval, less time or fewer iterations than was asked for."
+        help="Of the best one. Inconclusive: a wider interval, less time or fewer iterations than was asked for."
     ),
     "Version": _TEXT(width=105, help="How the version was made from another one."),
     "Reached with": _TEXT(width=165, help="The configuration of the best measurement."),
