@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from os import PathLike
 from pathlib import Path
@@ -92,6 +92,17 @@ class EnginebenchError(Exception):
     """Base: the text is a sentence for a person that says what, where and what to do."""
 
     exit_code = ExitCode.USAGE
+
+    def __reduce__(self) -> tuple[Callable[..., "EnginebenchError"], tuple[Any, ...]]:
+        """As it is, not made anew of its text: other processes hear of it too, and not each takes its text alone."""
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(kind: type[EnginebenchError], args: tuple[Any, ...], own: Mapping[str, Any]) -> EnginebenchError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(own)
+    return error
 
 
 class InputError(EnginebenchError):

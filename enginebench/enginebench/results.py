@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import signal
+import threading
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import import_module
@@ -357,7 +359,7 @@ def through(work: Coroutine[Any, Any, T]) -> T:
         begun.append(task)
         return await work
 
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, _interrupted_at_once():
         ended = pool.submit(asyncio.run, cancellable())
         try:
             return ended.result()
@@ -366,6 +368,20 @@ def through(work: Coroutine[Any, Any, T]) -> T:
                 with suppress(RuntimeError):  # it has ended meanwhile
                     task.get_loop().call_soon_threadsafe(task.cancel)
             raise  # once the thread has ended, and with it the agent that it started
+
+
+@contextmanager
+def _interrupted_at_once() -> Iterator[None]:
+    """Ctrl-C raises here: what asyncio.run has in its place cancels a task of the loop that waits for this call."""
+    others = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(others):
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, others)
 
 
 def sent_on(home: Home, log_to: str | Iterable[str]) -> SendOn | None:

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import pytest
 import enginebench
 from agent_server import AgentProcess
 from enginebench.results import Run, listed, model_named
+from enginebench_controller.errors import UnknownFormatError, UnknownModelError, UnreadableFileError
 from enginebench_controller.files.csv_tables import measurements_csv
 from enginebench_controller.plan.plan import make_plan
 from integration.bench import BRIEF, ROOT, Bench, tiny_model
@@ -141,6 +143,20 @@ def test_numbers_of_numpy_and_paths_are_what_they_stand_for(monkeypatch: pytest.
     assert (model_named("~/net.onnx"), model_named(Path("net.onnx"))) == ("/somebody/net.onnx", "net.onnx")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnreadableFileError(Path("net.onnx"), FileNotFoundError(2, "gone")),
+        UnknownModelError("2 are called net", "a\nb"),
+        UnknownFormatError("unknown", "what engines read"),
+        enginebench.UnreachableError("nobody answers"),
+    ],
+)
+def test_errors_come_out_of_other_processes_as_they_are(error: enginebench.EnginebenchError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
+
+
 def test_a_gate_decides_itself_how_long_it_takes(bench: Bench, model: Path) -> None:
     for field in ({"processes": 3}, {"duration": 1}, {"engines": "fake"}, {"gate": {"tolerate": "90%"}}):
         with pytest.raises(enginebench.InputError, match=f"a gate decides {next(iter(field))} itself"):
@@ -194,19 +210,27 @@ def test_a_label_chooses_only_the_targets_that_answer(tmp_path: Path, model: Pat
         agent.stop()
 
 
-def test_an_interrupted_cell_ends_and_keeps_what_was_finished(bench: Bench, model: Path) -> None:
+@pytest.mark.parametrize("where", ["notebook", "script"])
+def test_an_interrupted_cell_ends_and_keeps_what_was_finished(bench: Bench, model: Path, where: str) -> None:
+    name = f"cut in a {where}"
+
     def interrupt(sentence: str) -> None:
         if "· ok" in sentence:
             os.kill(os.getpid(), signal.SIGINT)
 
     async def cell() -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a notebook; asyncio has its own
-        enginebench.run(model, engines="fake", batch=[1, 2], home=bench.home, progress=interrupt, name="cut", **QUICK)
+        if where == "notebook":
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # that of a script is asyncio's
+        before = signal.getsignal(signal.SIGINT)
+        try:
+            enginebench.run(model, engines="fake", batch=[1, 2], home=bench.home, progress=interrupt, name=name, **QUICK)
+        finally:
+            assert signal.getsignal(signal.SIGINT) == before
 
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(cell())
     store = enginebench.open_store(bench.home)
-    assert {one.status for one in store.measurements(store.benchmark("cut").id)} == {"ok", "cancelled"}
+    assert {one.status for one in store.measurements(store.benchmark(name).id)} == {"ok", "cancelled"}
 
 
 def test_runs_are_compared_as_by_the_command(bench: Bench, measured: Run) -> None:
