@@ -37,7 +37,7 @@ from enginebench_controller.verdicts.gate.results import GateResult, Judged
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.stored import gate_of
 from enginebench_controller.verdicts.gate.words import gate_remarks, headline
-from enginebench_controller.verdicts.layers.profiles import ProfilePair, joined_sentence
+from enginebench_controller.verdicts.layers.profiles import ProfilePair, joined_sentence, whole_sentence
 from enginebench_controller.verdicts.layers.profiles import verdicts as layer_verdicts
 from enginebench_controller.verdicts.layers.summary import letter
 from enginebench_controller.verdicts.pairing import Compared
@@ -229,7 +229,14 @@ def _profiles(home: Home, subjects: Subjects, share: float | None) -> Comparison
     sides = [(pair, letter(place)) for place, pair in enumerate(found.pairs, start=1)]
     return Comparison(
         answers=tuple(
-            "\n".join((layer_verdicts(pair), joined_sentence(pair, side), *found.remarks, *pair.remarks))
+            "\n".join(
+                (
+                    f"{whole_sentence(pair, side)}; {layer_verdicts(pair)}",
+                    joined_sentence(pair, side),
+                    *found.remarks,
+                    *pair.remarks,
+                )
+            )
             for pair, side in sides
         ),
         problem=judged.sentence,

@@ -223,7 +223,9 @@ def test_an_interrupted_cell_ends_and_keeps_what_was_finished(bench: Bench, mode
             signal.signal(signal.SIGINT, signal.default_int_handler)  # that of a script is asyncio's
         before = signal.getsignal(signal.SIGINT)
         try:
-            enginebench.run(model, engines="fake", batch=[1, 2], home=bench.home, progress=interrupt, name=name, **QUICK)
+            enginebench.run(
+                model, engines="fake", batch=[1, 2], home=bench.home, progress=interrupt, name=name, **QUICK
+            )
         finally:
             assert signal.getsignal(signal.SIGINT) == before
 

@@ -24,13 +24,15 @@ from enginebench_agent.worker.loads.closed import SyncLoad
 from enginebench_agent.worker.overhead import collector_paused
 from enginebench_agent.worker.phases import PhaseRecorder, ReportProgress, a_few_times_a_second
 from enginebench_agent.worker.session import Session, open_session
-from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
+from enginebench_agent.worker.warm_up import WarmUpRule, warm_up, warm_up_rule
 from enginebench_plugins.spec import LayerProfile, LayerState, Load, ModelProfile, nothing
 from enginebench_proto.v1.profile_pb2 import Profile
 
 _SAID_BY_PLUGINS = {LayerState.EXECUTED, LayerState.NOT_EXECUTED, LayerState.OPTIMIZED_AWAY}
 BLOCK = 2
 """Inferences that count, in a row on either side: few, so that both sides see the same of a machine that changes."""
+
+BRIEFLY_NS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def profile(job: Assignment, input_folder: Path | None, recorder: PhaseRecorder,
         outcome.effective.CopyFrom(with_counters.effective(threads))
     else:
         without, threads = open_warm(profiling=False)
-        with_counters, _ = open_warm(profiling=True)
+        with_counters, _ = open_warm(profiling=True, beside_another=True)
         outcome = _profile(job, with_counters, without, recorder)
         outcome.effective.CopyFrom(without.effective(threads))
         without.close(recorder)
@@ -167,14 +169,19 @@ class _Opener:
     recorder: PhaseRecorder
     report: ReportProgress
 
-    def __call__(self, *, profiling: bool) -> tuple[Session, int | None]:
-        """A warm session, and how many threads worked to warm it, as far as the kernel tells."""
+    def __call__(self, *, profiling: bool, beside_another: bool = False) -> tuple[Session, int | None]:
+        """A warm session, and how many threads worked to warm it, as far as the kernel tells.
+
+        One that is profiled beside a warm one is warmed briefly: an engine may keep an event of each layer each time.
+        """
         session = open_session(self.job, self.recorder, Load.SYNC, self.input_folder, profiling=profiling)
         session.first_inference(self.recorder)
         before = this_process.thread_times_ns()
         with self.recorder.phase(phases.WARM_UP):
             load = SyncLoad(session.requests[0], session.inputs)
             rule = warm_up_rule(self.job.configuration.stop, requests=1)
+            if profiling and beside_another:
+                rule = WarmUpRule(min(rule.window_ns, BRIEFLY_NS), min(rule.max_ns, 10 * BRIEFLY_NS))
             warm_up(load, rule, a_few_times_a_second(self.report))
         return session, this_process.working_threads(before, this_process.thread_times_ns())
 

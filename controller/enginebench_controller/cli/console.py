@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from enginebench_controller.cli.fitting import WHOLE, TableColumn, fitted, shortened, two_lines
+from enginebench_controller.cli.fitting import WHOLE, TableColumn, fitted, kind_of, shortened, two_lines
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.home import JOB_VARIABLE
@@ -86,16 +86,22 @@ def write_asked(path: Path | None, text: Callable[[], str], *, force: bool | Non
 
 
 def print_table(
-    title: str, columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[object]], *, whole: bool = False
+    title: str,
+    columns: Sequence[tuple[str, bool]],
+    rows: Sequence[Sequence[object]],
+    *,
+    whole: bool = False,
+    of: int | None = None,
 ) -> list[str]:
     """A table on stdout; each column is a heading and whether it holds numbers. Title and headings are plain text.
 
-    It fits into the width that was asked for, unless it is to be `whole`; what is missing is said below. Returns the
-    headings of all that is there to be seen.
+    It fits into the width that was asked for, unless it is to be `whole`; what is missing is said below. `of` is how
+    many rows there are, where these are the first of them. Returns the headings of all that is there to be seen.
     """
     table, shown = make_table(title, columns, rows, None if whole else asked_width())
     stdout().print(table)
-    said = _tell_missing(columns, rows, [place for place in range(len(columns)) if place not in shown])
+    missing = [place for place in range(len(columns)) if place not in shown]
+    said = _tell_missing(columns, rows, missing, "in all rows" if (of or 0) <= len(rows) else "in these rows")
     return [columns[place][0] for place in shown] + said
 
 
@@ -128,7 +134,7 @@ def make_table(
 
 def _column(column: tuple[str, bool], cells: Sequence[str]) -> TableColumn:
     heading, is_number = column
-    return TableColumn(plain(heading).plain, cells, is_number or heading in WHOLE)
+    return TableColumn(plain(heading).plain, cells, is_number or kind_of(heading) in WHOLE)
 
 
 def _in_two_lines(cell: Text, width: int | None) -> Text:
@@ -136,7 +142,7 @@ def _in_two_lines(cell: Text, width: int | None) -> Text:
 
 
 def _tell_missing(
-    columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[object]], gone: Sequence[int]
+    columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[object]], gone: Sequence[int], where: str
 ) -> list[str]:
     """Say what all rows have in common in columns that are gone, and which others are; nothing of empty ones.
 
@@ -153,7 +159,7 @@ def _tell_missing(
         elif found - nothing:
             others.append(heading)
     if alike:
-        remark(f"in all rows: {', '.join(f'{heading} {value}' for heading, value in alike.items())}")
+        remark(f"{where}: {', '.join(f'{heading} {value}' for heading, value in alike.items())}")
     if others:
         remark(f"no room for: {', '.join(others)}; a wider terminal shows them")
     return list(alike)

@@ -3,6 +3,7 @@
 Widths are in terminal cells: one for most characters, two for those of East Asian scripts.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,14 +16,17 @@ DETAILS = (
     *("threads", "hint", "p99 ms", "spread", "p95 ms", "serial", "best at", "p", "command", "format", "added"),
     *("matched", "kernel", "Σ means ÷", "profiled ÷", "matched %", "zeros imposed", "rerun of", "started", "since"),
     *("weight bytes", "activation bytes", "non-zero", "parameters", "first inference s", "s per image", "precisions"),
-    *("bound by", "FLOPs", "state", "created", "precision", "environment", "device", "load", "streams"),
+    *("bound by", "FLOPs", "state", "created", "precision", "layers", "environment", "device", "load", "streams"),
 )
 """The columns of all tables that go first where there is no room, in this order: sooner than text is cut."""
 
 GO_LAST = ("target", "95 % interval", "model", "items/s", "cores", "batch")
-"""Those that go then, where cutting is not enough, first if all rows have the same; at last others, from the right."""
+"""Those that go then, where cutting is not enough, first if all rows have the same; then others, from the right."""
 
-WHOLE = frozenset({"id", "rerun of", "digest", "address", "status", "state", "health", "the second is"})
+ANSWERS = ("Δ ms", "is", "ratio", "layer")
+"""What a comparison of layers is for, and goes at last."""
+
+WHOLE = frozenset({"id", "rerun of", "digest", "address", "status", "state", "health", "the second is", "is"})
 """What is typed again, or is a verdict: like numbers it is parted between words at most, and never cut."""
 
 GOOD_TEXT, LEAST_TEXT = 18, 10
@@ -31,8 +35,16 @@ GOOD_TEXT, LEAST_TEXT = 18, 10
 _JOINTS = "-_/:.@+"
 """Behind these a name is parted rather than elsewhere: "mobilenet-v2-", "int8"."""
 
+_POINT = re.compile(r"(?<=\d)\.(?=\d)")
+
 _BORDERS = 3
 """What a column takes besides its text: a space on either side, and a line."""
+
+
+def kind_of(heading: str) -> str:
+    """A heading without the side of a comparison, a letter."""
+    side, _, rest = heading.partition(" ")
+    return rest if rest and len(side) == 1 and "A" <= side <= "Z" else heading
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,11 @@ class TableColumn:
     heading: str
     cells: Sequence[str]
     is_whole: bool
+
+    @property
+    def kind(self) -> str:
+        """The heading without the side of a comparison: "precision" of "A precision"."""
+        return kind_of(self.heading)
 
     @property
     def is_alike(self) -> bool:
@@ -86,7 +103,7 @@ def two_lines(text: str, width: int) -> str:
     gap = text.rfind(" ", 1, len(first) + 1)
     if gap > 0 and cell_len(text[gap + 1 :]) <= width:
         return f"{text[:gap]}\n{text[gap + 1 :]}"
-    joint = max(first.rfind(mark) for mark in _JOINTS) + 1
+    joint = max(_joints(text, len(first)), default=-1) + 1
     if joint > 0 and cell_len(text[joint:]) <= width:
         return f"{text[:joint]}\n{text[joint:]}"
     rest = text[len(first) :]
@@ -97,14 +114,20 @@ def two_lines(text: str, width: int) -> str:
 
 def _up_to_joint(text: str) -> str:
     """Without a word that was parted at its end, unless that would take half of the text."""
-    joint = max(text.rfind(mark) for mark in (" ", *_JOINTS)) + 1
+    joint = max((text.rfind(" "), *_joints(text))) + 1
     return text[:joint].rstrip() if 2 * joint > len(text) else text
 
 
 def _from_joint(text: str) -> str:
     """Without a word that was parted at its beginning, unless that would take half of the text."""
-    found = [place for mark in (" ", *_JOINTS) if 0 <= (place := text.find(mark)) < len(text) // 2]
+    found = [place for place in (text.find(" "), *_joints(text)) if 0 <= place < len(text) // 2]
     return text[min(found) :].lstrip() if found else text
+
+
+def _joints(text: str, length: int | None = None) -> list[int]:
+    """The places of joints in the text, or in so much of its beginning: not of the point in a number."""
+    points = {found.start() for found in _POINT.finditer(text)}
+    return [place for place, mark in enumerate(text[:length]) if mark in _JOINTS and place not in points]
 
 
 def shortened(text: str, width: int) -> str:
@@ -114,10 +137,10 @@ def shortened(text: str, width: int) -> str:
 
 def _details(columns: Sequence[TableColumn]) -> list[int]:
     """The places of what can be missed, in the order in which it goes."""
-    once = [place for place, one in enumerate(columns) if one.is_alike and one.heading in SAID_ONCE]
-    others = [place for place, one in enumerate(columns) if one.heading in DETAILS and place not in once]
-    once.sort(key=lambda place: SAID_ONCE.index(columns[place].heading))
-    return once + sorted(others, key=lambda place: DETAILS.index(columns[place].heading))
+    once = [place for place, one in enumerate(columns) if one.is_alike and one.kind in SAID_ONCE]
+    others = [place for place, one in enumerate(columns) if one.kind in DETAILS and place not in once]
+    once.sort(key=lambda place: SAID_ONCE.index(columns[place].kind))
+    return once + sorted(others, key=lambda place: DETAILS.index(columns[place].kind))
 
 
 def _last(columns: Sequence[TableColumn]) -> list[int]:
@@ -126,33 +149,36 @@ def _last(columns: Sequence[TableColumn]) -> list[int]:
     places = [place for place in reversed(range(len(columns))) if place not in details]
     alike = [place for place in places if columns[place].is_alike and columns[place].heading in GO_LAST]
     ranks = {heading: rank for rank, heading in enumerate(GO_LAST)}
-    return sorted(places, key=lambda place: (place not in alike, ranks.get(columns[place].heading, len(ranks))))
+    at_last = {kind: len(ranks) + 1 + rank for rank, kind in enumerate(ANSWERS)}
+    going = {place: ranks.get(one.heading, at_last.get(one.kind, len(ranks))) for place, one in enumerate(columns)}
+    return sorted(places, key=lambda place: (place not in alike, going[place]))
 
 
 def _need(column: TableColumn) -> _Need:
     texts = set(column.cells)
     heading = max(_parted_width(column.heading), 1)
     natural = max(cell_len(column.heading), 1, *map(cell_len, texts))
-    joints = "" if column.is_whole else _JOINTS
-    parted = max(heading, *(_parted_width(text, joints) for text in texts), 0)
+    parted = max(heading, *(_parted_width(text, is_whole=column.is_whole) for text in texts), 0)
     least, good = (parted if column.is_whole else max(heading, min(parted, one)) for one in (LEAST_TEXT, GOOD_TEXT))
     return _Need(least, good, parted, natural)
 
 
-def _parted_width(text: str, joints: str = "") -> int:
+def _parted_width(text: str, *, is_whole: bool = True) -> int:
     """The smallest width that holds a text on two lines without parting a word, or a name elsewhere than behind joints:
     they part near the middle.
     """
-    return min((max(map(cell_len, parts)) for parts in _parts(text, joints)), default=cell_len(text))
+    return min((max(map(cell_len, parts)) for parts in _parts(text, is_whole=is_whole)), default=cell_len(text))
 
 
-def _parts(text: str, joints: str) -> Iterator[tuple[str, str]]:
-    """The text in two, at each mark that is nearest to its middle; a space is in neither part."""
+def _parts(text: str, *, is_whole: bool) -> Iterator[tuple[str, str]]:
+    """The text in two, at the spaces and joints that are nearest to its middle; a space is in neither part."""
     middle = len(text) // 2
-    for mark in (" ", *joints):
-        for place in (text.rfind(mark, 0, middle), text.find(mark, middle)):
-            if place >= 0:
-                yield text[: place + (mark != " ")], text[place + 1 :]
+    spaces = [place for place, mark in enumerate(text) if mark == " "]
+    for places in (spaces, [] if is_whole else _joints(text)):
+        before, behind = (one for one in places if one < middle), (one for one in places if one >= middle)
+        for place in (max(before, default=None), min(behind, default=None)):
+            if place is not None:
+                yield text[: place + (text[place] != " ")], text[place + 1 :]
 
 
 def _width(widths: Iterable[int]) -> int:

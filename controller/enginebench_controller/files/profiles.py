@@ -255,6 +255,13 @@ class ProfileForm(PassForm):
             raise ValueError(f"its layers' time_ns tell of {' and '.join(map(str, sorted(counts)))} inferences")
         return self
 
+    @model_validator(mode="after")
+    def _nodes_are_in_their_order(self) -> Self:
+        for place, node in enumerate(self.nodes):
+            if node.index != place:
+                raise ValueError(f"its node {place}, counted from 0, has the index {node.index}")
+        return self
+
     def to_record(self) -> Profile:
         """Return the profile that was exported, marked as imported."""
         return self.to(

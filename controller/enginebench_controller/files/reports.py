@@ -18,6 +18,7 @@ from enginebench_controller.verdicts.layers.profiles import (
     joined_sentence,
     precisions,
     verdicts,
+    whole_sentence,
 )
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict
 from enginebench_controller.verdicts.layers.summary import ComparedFigure, letter, summary
@@ -321,27 +322,28 @@ def profile_markdown(comparison: ProfileComparison, checks: Sequence[Check] = ()
 
 def _parts(comparison: ProfileComparison, checks: Sequence[Check]) -> Iterator[str]:
     yield f"## {cell(_title(comparison))}"
-    yield "\n".join(f"- **{cell(sentence)}**" for sentence in _latency_sentences(comparison))
+    pairs = [(letter(place), pair) for place, pair in enumerate(comparison.pairs, start=1)]
+    yield "\n".join(f"- **{cell(whole_sentence(pair, other))}**" for other, pair in pairs)
     yield from checks_markdown(checks)
     if comparison.remarks:
         yield "\n".join(f"> **Not alike:** {cell(remark)}  " for remark in comparison.remarks)
+    if told := dict.fromkeys(remark for _, pair in pairs for remark in pair.remarks):
+        yield "\n".join(f"> **Note:** {cell(remark)}  " for remark in told)
     if comparison.advice:
         yield "### Advice"
-        yield "\n".join(f"- {cell(one.sentence)}: {cell(one.remedy)}" for one in comparison.advice)
+        places = {one.id: letter(place) for place, one in enumerate(comparison.profiles)}
+        yield "\n".join(
+            f"- **{one.severity} on {places[one.profile_id]}**: {cell(one.sentence)}: {cell(one.remedy)}"
+            for one in comparison.advice
+        )
     sides = [letter(place) for place in range(len(comparison.profiles))]
     yield from folded(
         "What was compared", [table(["", *sides], [[one.name, *one.values] for one in summary(comparison.profiles)])]
     )
-    for place, pair in enumerate(comparison.pairs, start=1):
-        yield f"### {letter(place)} against A"
-        yield f"{cell(joined_sentence(pair, letter(place)))}. {cell(verdicts(pair))}; {cell(how_sure(pair))}."
-        yield from folded(f"Types and layers, {letter(place)} against A", _tables(pair, letter(place)))
-
-
-def _latency_sentences(comparison: ProfileComparison) -> Iterator[str]:
-    for place, pair in enumerate(comparison.pairs, start=1):
-        card = _latency_card(pair, letter(place), [milliseconds(one.unprofiled_latency_ns) for one in pair.sides])
-        yield f"{letter(place)} against A, {card.name}: {card.value} ({card.note})"
+    for other, pair in pairs:
+        yield f"### {other} against A"
+        yield f"{cell(joined_sentence(pair, other))}. {cell(verdicts(pair))}; {cell(how_sure(pair))}."
+        yield from folded(f"Types and layers, {other} against A", _tables(pair, other))
 
 
 def _tables(pair: ProfilePair, other: str) -> Iterator[str]:

@@ -60,7 +60,7 @@ class Note(StrEnum):
     TOO_SHORT = "too short"
     """Its time is only a few steps of the engine's counter."""
     BUSY_CALIBRATION = "busy calibration"
-    """Beyond the roof, which is too low: the machine did something else while peaks were measured."""
+    """Its roof is too low, and its share too high: the machine did something else while peaks were measured."""
     UNSTEADY_CALIBRATION = "unsteady calibration"
     """Beyond the roof, whose own interval is wide: the machine's speed changes, and it was faster in this run."""
     UNEXPLAINED = "unexplained"
@@ -72,7 +72,7 @@ ABOVE_THE_ROOF: Mapping[Note, str] = {
     Note.SPARSE: "counted with the zeros that the engine leaves out",
     Note.IN_CACHE: "faster than data of their size are moved: a nearer cache held them",
     Note.TOO_SHORT: "so short that the engine's counter tells their rate in a few steps only",
-    Note.BUSY_CALIBRATION: "above a roof that was measured while the machine was busy: calibrate anew",
+    Note.BUSY_CALIBRATION: "under a roof that was measured while the machine was busy, and is too low: calibrate anew",
     Note.UNSTEADY_CALIBRATION: "above a roof whose own interval is wide: the machine's speed changes",
     Note.UNEXPLAINED: "above the roof for reasons unknown",
 }
@@ -273,12 +273,15 @@ def _notes(
     steps: float,
 ) -> tuple[Note, ...]:
     notes = [Note.WINOGRAD] * winograd + [Note.SPARSE] * work.sparse + [Note.TOO_SHORT] * (steps < LEAST_READINGS)
-    if share is None or share <= EXPLAINED_ABOVE or notes:
+    if share is None:
         return tuple(notes)
+    busy = [Note.BUSY_CALIBRATION] * (roofs is not None and roofs.disturbed)
+    if share <= EXPLAINED_ABOVE or notes:
+        return (*notes, *busy)
     if _is_in_cache(work, bytes_per_s, roofs):
-        return (Note.IN_CACHE,)
-    if roofs is not None and roofs.disturbed:
-        return (Note.BUSY_CALIBRATION,)
+        return (Note.IN_CACHE, *busy)
+    if busy:
+        return tuple(busy)
     return (Note.UNSTEADY_CALIBRATION,) if _is_of_changing_speed(work, roofs) else (Note.UNEXPLAINED,)
 
 

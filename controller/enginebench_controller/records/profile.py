@@ -191,8 +191,15 @@ class Profile:
 
     @property
     def peak_rss_bytes(self) -> int | None:
-        """The most memory that the pass occupied in any phase; None where no phase tells."""
-        return max((phase.peak_rss_bytes for phase in self.phases if phase.peak_rss_bytes is not None), default=None)
+        """The most memory that the pass occupied until it opened the network with counters; None where no phase tells.
+
+        With that there are two networks, and what an engine keeps of each layer each time. Where it is the only one,
+        as in an analysis, all phases count.
+        """
+        names = [phase.name for phase in self.phases]
+        again = next((place for place, name in enumerate(names) if name in names[:place]), None)
+        known = (phase.peak_rss_bytes for phase in self.phases[:again])
+        return max((peak for peak in known if peak is not None), default=None)
 
 
 @dataclass(frozen=True)

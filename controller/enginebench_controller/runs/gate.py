@@ -260,7 +260,7 @@ def _arm(one: SoFar) -> Arm:
 
 
 def _is_different(result: GateResult) -> bool:
-    return result.outcome is GateOutcome.WORSE or result.is_better
+    return (result.outcome is GateOutcome.WORSE or result.is_better) and result.judged.differs_in_time
 
 
 async def _explain(

@@ -109,7 +109,7 @@ def layers_to_latency_words(profile: Profile) -> str | None:
     by_means = ratio(total_ns(profile.layers), profile.unprofiled_latency_ns)
     if by_medians is None or by_means is None:
         return None
-    if abs(by_means / by_medians - 1) <= _ALIKE:
+    if not by_medians or abs(by_means / by_medians - 1) <= _ALIKE:
         return f"{by_medians:.2f}"
     return f"{by_medians:.2f} by medians, {by_means:.2f} by means"
 

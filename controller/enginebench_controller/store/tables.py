@@ -245,7 +245,7 @@ PROFILED = (
         unmatched_reason: why layers were not matched to source nodes; empty where they were
         flops_coverage: share of the nodes that compute whose work is known
         model_size_bytes: size of the model's files
-        peak_rss_bytes: the most memory that the pass occupied
+        peak_rss_bytes: the most memory that the pass occupied, without counters where it ran without them, too
         phases: the phases, each with duration_ns and peak_rss_bytes
         host: facts of the machine then
         plan: what was asked for

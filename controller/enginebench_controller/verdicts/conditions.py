@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf, log
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Configuration, Measurement, Profile
+from enginebench_controller.stats.layers import profiled_to_unprofiled
 from enginebench_controller.stats.paired import RatioInterval
 from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, decide
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair
@@ -20,6 +21,9 @@ from enginebench_controller.verdicts.words import asked_words, model_words
 
 NOTABLE = 0.01
 """`layer-slower` looks at rows that take at least this share of the time on either side."""
+COUNTERS_DIFFER = 0.2
+"""What counters cost is a ratio of two medians: of equal sides it differs by less."""
+
 _NO_ROW = f"no layer that takes {NOTABLE:.0%} of the time is known to be one of the other's"
 
 
@@ -143,8 +147,11 @@ def _of_profiles(pair: str, found: ProfilePair, condition: Condition, told: tupl
         case ConditionMetric.SLOWER:
             yield Check(pair, "whole model", condition, *_whole_profile(found, condition.limit), told)
         case ConditionMetric.LAYER_SLOWER:
-            rows = [row for row in found.rows if row.is_joined and _is_notable(row)]
-            yield from (_row(pair, row, condition) for row in rows)
+            rows = [row for row in found.rows if _is_notable(row) and (row.is_joined or row.is_of_second)]
+            total_ns = sum(row.first.time_ns or 0 for row in found.rows)
+            for row in rows:
+                check = _row(pair, row, condition) if row.is_joined else _new_row(pair, row, condition, total_ns)
+                yield _unless_counters_differ(check, found)
             if not rows:
                 yield Check(pair, "all layers", condition, ConditionOutcome.INCONCLUSIVE, _NO_ROW, told)
         case ConditionMetric.MEMORY:
@@ -194,6 +201,25 @@ def _is_notable(row: LayerRow) -> bool:
 
 def _row(pair: str, row: LayerRow, condition: Condition) -> Check:
     outcome, sentence = _slower(row.ratio, row.ratio_low, row.ratio_high, condition.limit)
+    return Check(pair, f"{row.name} ({row.operator})", condition, outcome, sentence)
+
+
+def _unless_counters_differ(check: Check, pair: ProfilePair) -> Check:
+    """The check, which cannot tell where counters cost one side more than the other, by more than its limit."""
+    costs = [cost for cost in map(profiled_to_unprofiled, pair.sides) if cost]
+    limit = 1 + max(check.condition.limit, COUNTERS_DIFFER)
+    if len(costs) < 2 or 1 / limit <= costs[1] / costs[0] <= limit:
+        return check
+    told = f"counters cost A {costs[0]:.2f} times its latency and the other {costs[1]:.2f} times, which may be why"
+    return replace(check, outcome=ConditionOutcome.INCONCLUSIVE, sentence=f"{check.sentence}; {told}")
+
+
+def _new_row(pair: str, row: LayerRow, condition: Condition, total_ns: int) -> Check:
+    """What only the second has is slower by all of its time, which is held against all of the first's."""
+    share = (row.second.time_ns or 0) / total_ns if total_ns else 0.0
+    fails = share > condition.limit
+    outcome = ConditionOutcome.FAILED if fails else ConditionOutcome.INCONCLUSIVE
+    sentence = f"only the second has it, and it takes {share:.1%} of the first's time" if total_ns else _NO_ROW
     return Check(pair, f"{row.name} ({row.operator})", condition, outcome, sentence)
 
 

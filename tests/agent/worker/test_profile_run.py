@@ -144,6 +144,13 @@ def test_an_engine_that_profiles_without_a_break_is_timed_without_counters_after
     assert child.result.profile.unprofiled_latency_ns > 0
 
 
+def test_who_is_profiled_beside_a_warm_network_is_warmed_briefly(run_mine: Callable) -> None:
+    stop = configuration_pb2.StopRule(warmup_ns=1_500_000_000)
+    child = run_mine({}, kind=run_pb2.RUN_KIND_PROFILE, stop=stop)
+    without, with_counters = [one for one in child.result.profile.phases if one.name == "warm_up"]
+    assert without.duration_ns >= 1_500_000_000 > with_counters.duration_ns
+
+
 def test_an_engine_says_how_many_inferences_make_a_profile_unless_somebody_else_does(run_mine: Callable) -> None:
     statement = "self.usual_profile_iterations = 3"
     stop = configuration_pb2.StopRule(warmup_ns=1_000_000)

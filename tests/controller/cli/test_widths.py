@@ -19,7 +19,16 @@ from controller.verdicts.pairs import arms
 from enginebench_controller.cli import console, make_app
 from enginebench_controller.cli.commands.gate import print_gate
 from enginebench_controller.cli.commands.targets import print_devices, print_found
-from enginebench_controller.cli.fitting import DETAILS, GO_LAST, SAID_ONCE, TableColumn, fitted, two_lines
+from enginebench_controller.cli.fitting import (
+    DETAILS,
+    GO_LAST,
+    SAID_ONCE,
+    WHOLE,
+    TableColumn,
+    fitted,
+    kind_of,
+    two_lines,
+)
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.plan.plan import GateTerms
 from enginebench_controller.records import Device, EngineRef, Failure, FailureKind, Status, Target
@@ -214,10 +223,30 @@ def test_two_lines_hold_both_ends_of_a_text(text, width):
         ("a model of words", 10, ["a model of", "words"]),
         ("resnet50-quantized-once-more-and-once-again", 18, ["resnet50-quantized", "…-and-once-again"]),
         ("ABCDEFGHIJKLMNOPQRSTUVWXYZ", 13, ["ABCDEFGHIJKLM", "NOPQRSTUVWXYZ"]),
+        ("1.02 by medians, 4.15 by means", 10, ["1.02 by", "…by means"]),
     ],
 )
 def test_a_name_is_parted_behind_a_joint(name, width, lines):
     assert two_lines(name, width).split("\n") == lines
+
+
+@pytest.mark.parametrize("room", [40, 60, 80])
+def test_of_a_comparison_of_layers_the_answer_goes_last(room):
+    headings = ("layer", "operator", "A ms", "A precision", "B ms", "B precision", "Δ ms", "ratio", "B is")
+    row = ("conv_s3", "Conv", "2.682 ±119%", "f32", "1.248 ±51%", "f32", "-1.434", "0.465", "within noise")
+    columns = [
+        TableColumn(heading, [cell], kind_of(heading) in WHOLE) for heading, cell in zip(headings, row, strict=True)
+    ]
+    kept = [headings[place] for place in fitted(columns, room)]
+    assert {"layer", "ratio", "B is"} <= set(kept)
+    assert len(kept) > 6 or not {"A precision", "B precision"} & set(kept)
+
+
+def test_rows_that_are_not_all_are_not_called_so(ruled, monkeypatch, capsys):
+    monkeypatch.setattr(console, "asked_width", lambda: 12)
+    for of, said in ((None, "in all rows: "), (2, "in all rows: "), (3, "in these rows: ")):
+        console.print_table("T", [("name", False), ("precision", False)], [["a" * 9, "f32"], ["b" * 9, "f32"]], of=of)
+        assert f"{said}precision f32" in capsys.readouterr().err
 
 
 def test_names_of_models_are_whole_or_parted_behind_joints_beside_all_that_a_measurement_has(monkeypatch, capsys):

@@ -61,6 +61,7 @@ def lengthened(document):
         (lambda d: d["profiles"][0].update(id="nightly"), r"damaged.*\.id: .* hexadecimal digits"),
         (lambda d: d["profiles"][0]["layers"][0].update(time_ns=[-1]), r"damaged.*time_ns"),
         (lambda d: d["profiles"][0]["layers"].extend(lengthened(d)), r"damaged.*time_ns tell of \d+ and \d+ inf"),
+        (lambda d: d["profiles"][0]["nodes"].reverse(), r"damaged.*its node 0, counted from 0, has the index \d+"),
         (lambda d: d["profiles"][0]["layers"][0].update(state="asleep"), r"damaged.*state"),
         (lambda d: d["profiles"][0]["nodes"][0].update(macs=2**64), r"damaged.*macs"),
         (lambda d: d["profiles"][1].pop("target"), r"damaged.*target"),

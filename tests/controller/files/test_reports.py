@@ -1,6 +1,7 @@
 """Reports: whole, without anything from elsewhere, and safe against names of others."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -20,6 +21,7 @@ from enginebench_controller.verdicts.conditions import (
     check_profiles,
     parse_conditions,
 )
+from enginebench_controller.verdicts.layers.advice import Advice, Severity
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_controller.verdicts.pairing import Compared
 
@@ -114,6 +116,12 @@ def test_a_summary_of_profiles_begins_with_the_answer_and_folds_the_rest():
     assert text.count("<details>") == text.count("</details>") == 2
 
 
+def test_advice_in_a_summary_says_which_side_it_is_about():
+    advice = (Advice("slow", Severity.NOTE, "one layer takes all", "look at it", "b"),)
+    text = profile_markdown(replace(comparison(), advice=advice))
+    assert "- **note on B**: one layer takes all: look at it" in text
+
+
 def test_a_page_says_what_every_row_came_to():
     texts = " ".join(Page(PAGES["profiles"]()).texts)
     for wanted in (
@@ -169,8 +177,9 @@ def test_junit_of_profiles_has_a_case_a_layer():
         "slower>3%",
         "layer-slower>10%",
         "layer-slower>10%",
-    ]
-    assert len(root.findall(".//failure")) == 3
+        "layer-slower>10%",
+    ], "one of them of a reorder that only the second has"
+    assert len(root.findall(".//failure")) == 4
 
 
 @pytest.mark.slow

@@ -116,6 +116,13 @@ def test_a_busy_calibration_explains_what_nothing_else_does() -> None:
     assert place(LayerWork(10**9, MIB), 5_000_000, busy).notes == (Note.BUSY_CALIBRATION,)
 
 
+def test_a_busy_calibration_is_told_of_at_any_share_since_all_shares_are_too_high() -> None:
+    busy = Roofs("f32", 100e9, ROOFS.bandwidths, disturbed=True)
+    assert place(LayerWork(10**9, MIB), 500_000_000, busy).notes == (Note.BUSY_CALIBRATION,)
+    assert place(LayerWork(10**9, MIB), 500_000_000, ROOFS).notes == ()
+    assert place(LayerWork(None, MIB), 500_000_000, busy).notes == ()
+
+
 def test_a_calibration_at_changing_speeds_explains_operations_but_no_bytes() -> None:
     unsteady = Roofs("f32", 100e9, ROOFS.bandwidths, unsteady=True)
     assert place(LayerWork(10**9, MIB), 8_000_000, unsteady).notes == (Note.UNSTEADY_CALIBRATION,)

@@ -67,6 +67,7 @@ def test_the_sum_in_words_tells_of_means_that_a_few_slow_inferences_moved():
 
     assert layers.layers_to_latency_words(profiled(8, 8, 8)) == "0.80"
     assert layers.layers_to_latency_words(profiled(8, 8, 44)) == "0.80 by medians, 2.00 by means"
+    assert layers.layers_to_latency_words(profiled(0, 0, 0)) == "0.00"
     assert layers.layers_to_latency_words(invented_profiles.profile(layers=tuple(SILENT))) is None
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
-from controller.verdicts.chains import chain, layer, times
+from controller.verdicts.chains import chain, layer, reorder, times
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Phase
 from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
@@ -100,6 +100,25 @@ def test_each_layer_worth_speaking_of_is_a_check_of_its_own():
         ("conv1 (Conv)", ConditionOutcome.PASSED),
         ("conv2 (Conv)", ConditionOutcome.INCONCLUSIVE),
     ]
+
+
+def test_a_layer_that_only_the_second_has_is_held_against_all_of_the_first():
+    first, second = chain("a", [layer(0, 100_000)]), chain("b", [layer(0, 100_000), reorder(1, 50_000)])
+    outcomes = {check.subject: check for check in profiles_checked("layer-slower>10%", first, second)}
+    assert outcomes["conv0 (Conv)"].outcome is ConditionOutcome.PASSED
+    (new,) = (check for subject, check in outcomes.items() if subject != "conv0 (Conv)")
+    assert new.outcome is ConditionOutcome.FAILED and "takes 50.0% of the first's time" in new.sentence
+    unsure = profiles_checked("layer-slower>60%", first, second)
+    assert [check.outcome for check in unsure] == [ConditionOutcome.PASSED, ConditionOutcome.INCONCLUSIVE]
+    gone = profiles_checked("layer-slower>10%", second, replace(first, id="c"))
+    assert [check.outcome for check in gone] == [ConditionOutcome.PASSED], "what is gone is not slower"
+
+
+def test_no_layer_is_slower_where_counters_cost_one_side_much_more():
+    first, second = chain("a", [layer(0, 100_000)]), chain("b", [layer(0, 300_000)], unprofiled_ns=100_000)
+    (check,) = profiles_checked("layer-slower>10%", first, second)
+    assert check.outcome is ConditionOutcome.INCONCLUSIVE
+    assert "counters cost A 1.00 times its latency and the other 3.00 times, which may be why" in check.sentence
 
 
 def test_what_two_profiles_are_unlike_in_is_told_with_what_is_found_of_the_whole():

@@ -50,6 +50,7 @@ from enginebench_controller.verdicts.layers.profiles import (
     joined_sentence,
     precisions,
     verdicts,
+    whole_sentence,
 )
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, RowSide
 from enginebench_controller.verdicts.layers.summary import letter, summary
@@ -126,8 +127,10 @@ _UNSURE_PRINTED = 5
 
 def print_comparison(comparison: ProfileComparison, most: int) -> None:
     """A summary of all sides, then the types and layers of each pair, then what differs."""
+    for place, pair in enumerate(comparison.pairs, start=1):
+        remark(whole_sentence(pair, letter(place)))
     _print_summary(comparison)
-    for sentence in comparison.remarks:
+    for sentence in (*comparison.remarks, *(one for pair in comparison.pairs for one in pair.remarks)):
         remark(f"  note: {sentence}")
     for place, pair in enumerate(comparison.pairs, start=1):
         _print_types(pair, letter(place))
@@ -195,9 +198,8 @@ def _print_rows(pair: ProfilePair, other: str, most: int) -> None:
     columns += [(f"{other} precision", False), ("Δ ms", True), ("ratio", True), (f"{other} is", False)]
     timed = [row for row in pair.rows if row.slowest_ns]
     largest = sorted(timed, key=lambda row: -abs(row.contribution_ns))
-    print_table(
-        f"Layers, A and {other}: what makes the difference", columns, [_layer_row(row, other) for row in largest[:most]]
-    )
+    shown = [_layer_row(row, other) for row in largest[:most]]
+    print_table(f"Layers, A and {other}: what makes the difference", columns, shown, of=len(largest))
     remark(joined_sentence(pair, other))
     remark(f"{verdicts(pair)}; {how_sure(pair)}")
     if len(largest) > most:

@@ -26,7 +26,7 @@ from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.profiles import import_profiles, profile_list_document, profiles_document
 from enginebench_controller.files.reading import read_file
-from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Roofline, rooflines
+from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Note, Roofline, rooflines
 from enginebench_controller.home import default_home, home_to_change, home_to_read
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.plan.sparsity import parse_sparsities
@@ -201,9 +201,14 @@ def _layer_row(layer: Layer, total: float | None, place: Roofline | None) -> Map
 
 
 def _remark_notes(places: Iterable[Roofline | None]) -> None:
-    """Why layers lie above their roof, but for those with a star, whose remark stands already."""
-    above = [place for place in places if place and (place.share or 0) > 1 and not place.dense_equivalent]
-    notes = Counter(note for place in above for note in place.notes)
+    """Why layers lie above their roof, but for those with a star, whose remark stands already; or why none may."""
+    placed = [place for place in places if place and place.share is not None]
+    if any(Note.BUSY_CALIBRATION in place.notes for place in placed):
+        remark(
+            "of roof: too much, as the peaks were measured while the machine was busy: calibrate anew when it is quiet"
+        )
+    above = [place for place in placed if (place.share or 0) > 1 and not place.dense_equivalent]
+    notes = Counter(note for place in above for note in place.notes if note is not Note.BUSY_CALIBRATION)
     for note, layers in notes.items():
         remark(f"!: {layers} of these layers {'is' if layers == 1 else 'are'} {ABOVE_THE_ROOF[note]}")
 
@@ -219,7 +224,7 @@ def _half_width(layer: Layer, mean: float | None) -> str:
     interval = figures.interval(layer)
     if interval is None or not mean:
         return ""
-    return f" ±{50 * (interval.high - interval.low) / mean:.0f}%"
+    return f" ±{100 * (interval.high - mean) / mean:.0f}%"  # its low end stops at 0, whatever the half width
 
 
 def _bytes(size: int | None) -> str:

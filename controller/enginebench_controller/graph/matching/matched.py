@@ -89,11 +89,12 @@ class Matching:
 
 @dataclass(frozen=True)
 class MatchedProfile:
-    """A profile's layers with the graph they were matched to."""
+    """A profile's layers with the graph they were matched to, and the engine that gave them their names, if known."""
 
     graph: SourceGraph
     layers: Sequence[Layer]
     matching: Matching
+    engine: str | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,8 @@ class Join:
 
 def matched_profile(profile: Profile) -> MatchedProfile:
     """The profile with the graph it was matched to; without a graph none of its layers stands for a node."""
-    return MatchedProfile(_graph(profile.nodes, profile.configuration.batch), profile.layers, _matching(profile))
+    graph = _graph(profile.nodes, profile.configuration.batch)
+    return MatchedProfile(graph, profile.layers, _matching(profile), profile.engine.name)
 
 
 def named_profile(profile: Profile) -> MatchedProfile:

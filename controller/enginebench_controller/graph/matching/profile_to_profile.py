@@ -1,7 +1,8 @@
 """Joining matched profiles: of other engines, versions, batches or machines."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from enginebench_controller.graph.matching.algorithms import Components
 from enginebench_controller.graph.matching.dataflow import DataFlow
@@ -77,6 +78,17 @@ def join(first: MatchedProfile, *others: MatchedProfile) -> Join:
     return _Joining([first, *others]).join()
 
 
+@dataclass(frozen=True)
+class _Stranger:
+    """What a layer that is no part of the model is known by; `namer` is its engine, or else its profile's number."""
+
+    category: LayerCategory
+    namer: str | int
+    name: str
+    type: str
+    number: int = 0
+
+
 class _Joining:
     """`_forth[k]` maps the first graph's nodes to those of graph k, `_back[k]` the other way round."""
 
@@ -140,13 +152,23 @@ class _Joining:
         )
 
     def _unmatched_rows(self) -> Iterator[Row]:
+        """A row for each layer that is no part of the model; an engine gives the same one the same name and type."""
+        found: dict[_Stranger, dict[int, int]] = {}
         for side, profile in enumerate(self._profiles):
-            for layer, group in enumerate(profile.matching.group_of_layer):
+            alike: Counter[_Stranger] = Counter()
+            for place, group in enumerate(profile.matching.group_of_layer):
                 if group is None:
-                    own = _present(profile, (layer,), ())
-                    absent = RowPart((), (), None, LayerState.ABSENT)
-                    sides = tuple(own if which == side else absent for which in range(len(self._profiles)))
-                    yield Row(sides, profile.matching.categories[layer], exact=True)
+                    layer, category = profile.layers[place], profile.matching.categories[place]
+                    one = _Stranger(category, profile.engine or side, layer.name, layer.type)
+                    found.setdefault(replace(one, number=alike[one]), {})[side] = place
+                    alike[one] += 1
+        absent = RowPart((), (), None, LayerState.ABSENT)
+        for one, places in found.items():
+            sides = (
+                _present(profile, (places[side],), ()) if side in places else absent
+                for side, profile in enumerate(self._profiles)
+            )
+            yield Row(tuple(sides), one.category, exact=True)
 
     def _largest_share(self, side: int, rows: Sequence[Row]) -> float:
         folded = DataFlow(self._profiles[side].graph).folded

@@ -71,6 +71,12 @@ class Judged:
         return tuple(one for one in self.metrics if one.decides)
 
     @property
+    def differs_in_time(self) -> bool:
+        """Whether it is inferences that differ, for which layers are the reason: not for memory, or what comes before."""
+        of_time = (one for one in self.deciding if one.metric in (GateMetric.LATENCY, GateMetric.THROUGHPUT))
+        return any(one.verdict.outcome is GateOutcome.WORSE or one.verdict.is_better for one in of_time)
+
+    @property
     def decisive(self) -> MetricResult:
         """The metric that the outcome follows from."""
         alike = [one for one in self.deciding if one.verdict.outcome is self.outcome]

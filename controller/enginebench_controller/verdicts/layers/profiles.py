@@ -2,7 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import log
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.graph.matching.kinds import family
@@ -11,13 +12,13 @@ from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.roofline import rooflines
 from enginebench_controller.records import Layer, Peak, Profile
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL
-from enginebench_controller.stats.layers import MeanRatio, compare_means, mean_time, ratio
+from enginebench_controller.stats.layers import MeanRatio, compare_means, mean_time, profiled_to_unprofiled, ratio
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.layers.advisor import advise
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, PeakShares, layer_rows, plain_precision
 from enginebench_controller.verdicts.layers.summary import SettingDifference, settings_that_differ, unlike
 from enginebench_controller.verdicts.parity import engine_label
-from enginebench_controller.verdicts.words import UNKNOWN, milliseconds, percent
+from enginebench_controller.verdicts.words import UNKNOWN, change_words, factor_words, milliseconds, percent
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,10 @@ def _type_side(layers: Sequence[Layer], total: int) -> TypeSide:
     time = total_ns(layers)
     precisions = Counter(plain_precision(layer.precision) for layer in layers)
     return TypeSide(time, time / total if total else None, len(layers), dict(precisions))
+
+
+_AS_FAST = 1.05
+"""Ratios nearer to 1 than this disagree about nothing."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +246,7 @@ def _pair(profiles: tuple[Profile, Profile], peaks: PeakShares, practical: float
     first, second = profiles
     joined = _join(profiles)
     rows = layer_rows(profiles, joined, peaks, practical)
-    return ProfilePair(
+    found = ProfilePair(
         first=first,
         second=second,
         latency_ratio=ratio(second.unprofiled_latency_ns, first.unprofiled_latency_ns),
@@ -253,6 +258,7 @@ def _pair(profiles: tuple[Profile, Profile], peaks: PeakShares, practical: float
         rows=rows,
         remarks=tuple(_remarks(profiles)),
     )
+    return replace(found, remarks=(*found.remarks, *_disagreement(found)))
 
 
 def _join(profiles: tuple[Profile, Profile]) -> Join:
@@ -309,6 +315,37 @@ def _remarks(profiles: tuple[Profile, Profile]) -> Iterator[str]:
             yield "neither side has an ONNX graph: layers are joined by the names that the engine gives them"
         else:
             yield "neither side has an ONNX graph: no layer of the one is known to be one of the other"
+
+
+def _disagreement(pair: ProfilePair) -> Iterator[str]:
+    """Where the layers call one side faster and the latency without counters the other: it is counters that differ."""
+    latency, layers = pair.latency_ratio, pair.layers.ratio if pair.layers else None
+    if not latency or not layers or (latency > 1) == (layers > 1):
+        return
+    if min(abs(log(latency)), abs(log(layers))) > log(_AS_FAST):
+        costs = " and ".join(
+            f"{cost:.2f} times" if cost else UNKNOWN for cost in map(profiled_to_unprofiled, pair.sides)
+        )
+        yield (
+            f"layers and latency disagree: the layers take {factor_words(layers)} the time, the model without counters "
+            f"{factor_words(latency)}. With counters it takes {costs} as long as without; believe the latency"
+        )
+
+
+def whole_sentence(pair: ProfilePair, other: str) -> str:
+    """What both come to as a whole: by the latency without counters, and by the sum of the layers."""
+    latency, sums = pair.latency_ratio, pair.layers
+    (first, second), totals = (one.unprofiled_latency_ns for one in pair.sides), pair.coverage.total_ns
+    told = "not known on both sides"
+    if latency is not None:
+        words = f"A {milliseconds(first)} ms, {other} {milliseconds(second)} ms: {change_words(latency)}"
+        told = f"× {latency:.3f} ({words}; one process each)"
+    of_layers = UNKNOWN
+    if sums is not None and sums.ratio is not None:
+        interval = f"95 % interval {sums.low:.3f} to {sums.high:.3f}" if sums.low and sums.high else "no interval known"
+        words = f"A {milliseconds(totals[0])} ms, {other} {milliseconds(totals[1])} ms; {interval}"
+        of_layers = f"× {sums.ratio:.3f} ({words})"
+    return f"{other} against A, median latency without counters: {told}; Σ layers: {of_layers}"
 
 
 def precisions(counts: Mapping[str, int]) -> str:

@@ -152,6 +152,14 @@ class LayerRow:
         return self.first.state is self.second.state is LayerState.EXECUTED
 
     @property
+    def is_of_second(self) -> bool:
+        """Whether only the second executed it: not where it may be in a layer of the first of which nothing is known."""
+        return self.second.state is LayerState.EXECUTED and self.first.state not in (
+            LayerState.EXECUTED,
+            LayerState.NO_DATA,
+        )
+
+    @property
     def outcome(self) -> str:
         """The verdict, or why there is none."""
         if self.verdict is not None:

@@ -1,5 +1,7 @@
 """Profiles are put side by side by the nodes that their layers run."""
 
+from dataclasses import replace
+
 from small_graphs import graph, idle, layer, profile, renamed
 
 from enginebench_controller.graph.matching.matched import Join, LayerCategory, MatchedProfile
@@ -77,6 +79,22 @@ def test_layers_that_are_no_part_of_the_model_have_rows_of_their_own() -> None:
     assert (row.sides[0].state, row.sides[1].time_ns) == (LayerState.ABSENT, 7)
     assert found.joined_ns == (400, 400)
     assert found.total_ns == (400, 407)
+
+
+def test_what_one_engine_adds_on_both_sides_is_one_row() -> None:
+    added = [layer("r", "Reorder", time_ns=[7]), layer("r", "Reorder", time_ns=[5]), layer("q", "Reorder", time_ns=[3])]
+    one, other = profile(NET, *fused().layers, *added[:2]), profile(NET, added[0], *fused().layers, *added[1:])
+    found = join(*(replace(each, engine="ort") for each in (one, other)))
+    assert [names for names in table(found, one, other) if set(names) & {"r", "q"}] == [
+        ("r", "r"),
+        ("r", "r"),
+        ("absent", "q"),
+    ]
+    assert [row.sides[1].time_ns for row in found.rows if row.category is LayerCategory.REORDER] == [7, 5, 3]
+    assert (found.joined_ns, is_conserved(found)) == ((412, 412), True)
+    for engines in (("ort", "vino"), (None, None)):
+        apart = join(*(replace(each, engine=engine) for each, engine in zip((one, other), engines, strict=True)))
+        assert len([row for row in apart.rows if row.category is LayerCategory.REORDER]) == 5
 
 
 def test_why_a_side_is_missing_is_told_apart() -> None:

@@ -154,12 +154,12 @@ def test_a_renamed_graph_corresponds_whole(source: SourceGraph) -> None:
 
 
 @settings(max_examples=40)  # each is three profiles
-@given(graphs(), layer_lists(), layer_lists(), layer_lists())
+@given(graphs(), layer_lists(), layer_lists(), layer_lists(), st.sampled_from([None, "engine"]))
 def test_a_join_holds_every_layer_once_and_all_of_the_time(
-    source: SourceGraph, first: list[Layer], second: list[Layer], third: list[Layer]
+    source: SourceGraph, first: list[Layer], second: list[Layer], third: list[Layer], engine: str | None
 ) -> None:
     profiles = [
-        MatchedProfile(graph, layers, match_layers(graph, layers))
+        MatchedProfile(graph, layers, match_layers(graph, layers), engine)
         for graph, layers in ((source, first), (source, second), (renamed(source), third))
     ]
     found = join(*profiles)

@@ -96,6 +96,17 @@ def test_the_size_is_counted_and_held_against_the_tolerance_only() -> None:
     assert judged.outcome is GateOutcome.WORSE
     assert judged.decisive.metric is GateMetric.SIZE
     assert of(judge(TERMS, arms(1.0, head={"size_bytes": 1011})), GateMetric.SIZE).verdict.outcome is GateOutcome.WORSE
+
+
+def test_layers_are_the_reason_of_differences_in_time_alone():
+    both = TERMS.model_copy(update={"metrics": (GateMetric.MEMORY, GateMetric.LATENCY)})
+    of_memory = {"peak_bytes": 2 * 10**8}
+    assert judge(both, arms(1.0, head=of_memory)).outcome is GateOutcome.WORSE
+    assert not judge(both, arms(1.0, head=of_memory)).differs_in_time
+    for ratio in (1.2, 0.8):
+        assert judge(both, arms(ratio, head=of_memory)).differs_in_time
+        assert not judge(TERMS.model_copy(update={"metrics": (GateMetric.SIZE,)}), arms(ratio)).differs_in_time
+    assert not judge(both, arms(1.0)).differs_in_time
     assert judge(TERMS, arms(1.0, head={"size_bytes": 1011})).outcome is GateOutcome.PASSES, "it does not decide"
 
 

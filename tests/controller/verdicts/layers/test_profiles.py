@@ -12,7 +12,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.files.verdicts.comparisons import comparison_document
 from enginebench_controller.records import IMPOSED_SPARSITY, Effective, HostFacts, LayerState, Readback, ReadbackSource
 from enginebench_controller.verdicts.layers import rows
-from enginebench_controller.verdicts.layers.profiles import compare_profiles, how_sure
+from enginebench_controller.verdicts.layers.profiles import compare_profiles, how_sure, whole_sentence
 from enginebench_controller.verdicts.layers.rows import LayerVerdict
 
 
@@ -125,6 +125,28 @@ def test_a_layer_of_unknown_origin_makes_it_no_data_rather_than_not_executed():
         compared(chain("a", [layer(0, 100_000), layer(1, 50_000)]), chain("b", [layer(0, 100_000), stranger], nodes))
     )
     assert rows["conv1"].outcome == "no data in B"
+
+
+def test_layers_that_call_the_slower_side_faster_are_told_with_what_to_believe():
+    first = chain("a", [layer(0, 1_000_000)], unprofiled_ns=100_000)
+    pair = compared(first, chain("b", [layer(0, 500_000)], unprofiled_ns=300_000))
+    (sentence,) = pair.remarks
+    assert sentence.startswith(
+        "layers and latency disagree: the layers take ×0.50 the time, the model without counters ×3.00"
+    )
+    assert "takes 10.00 times and 1.67 times as long as without; believe the latency" in sentence
+    told = whole_sentence(pair, "B")
+    assert told.startswith("B against A, median latency without counters: × 3.000 (A 0.100 ms, B 0.300 ms: ")
+    assert "Σ layers: × 0.500 (A 1.000 ms, B 0.500 ms; 95 % interval" in told
+    for second in (
+        chain("b", [layer(0, 500_000)], unprofiled_ns=50_000),
+        chain("b", [layer(0, 999_000)], unprofiled_ns=101_000),
+    ):
+        assert compared(first, second).remarks == ()
+    unknown = replace(first, id="b", unprofiled_latency_ns=None)
+    assert "latency without counters: not known on both sides; Σ layers: × 1.000" in whole_sentence(
+        compared(first, unknown), "B"
+    )
 
 
 def test_a_baseline_of_zero_has_no_ratio_and_is_still_compared():

@@ -161,7 +161,7 @@ def _row(layer: LayerView, dataset: Dataset, whole: float | None) -> Row:
 def _half_width(layer: LayerView) -> float | None:
     if layer.interval is None or not layer.time_ns:
         return None
-    return 50 * (layer.interval.high - layer.interval.low) / layer.time_ns
+    return 100 * (layer.interval.high - layer.time_ns) / layer.time_ns  # its low end stops at 0, whatever this is
 
 
 def _value_text(layer: LayerView, dataset: Dataset) -> str:

@@ -167,8 +167,10 @@ def _remarks(layers: Sequence[LayerView], placed: Sequence[LayerView], shown: Se
     absent = len(timed) - len(placed)
     if absent:
         yield f"{absent} of {len(timed)} timed layers are not drawn: they do no operations, or their work is unknown."
-    above = [layer.place for layer in placed if layer.place and (layer.place.share or 0) > 1]
-    notes = Counter(note for place in above for note in place.notes)
+    places = [layer.place for layer in placed if layer.place]
+    notes = Counter(
+        note for place in places for note in place.notes if (place.share or 0) > 1 or note is Note.BUSY_CALIBRATION
+    )
     for note, number in notes.items():
         if note not in (Note.WINOGRAD, Note.SPARSE):  # these stand at their points
             yield f"{count_of(number, 'layer')} {ABOVE_THE_ROOF[note]}."
