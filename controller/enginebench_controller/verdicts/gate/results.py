@@ -72,7 +72,7 @@ class Judged:
 
     @property
     def differs_in_time(self) -> bool:
-        """Whether it is inferences that differ, for which layers are the reason: not for memory, or what comes before."""
+        """Whether it is inferences that differ, of which layers are the reason, and not memory or what comes before."""
         of_time = (one for one in self.deciding if one.metric in (GateMetric.LATENCY, GateMetric.THROUGHPUT))
         return any(one.verdict.outcome is GateOutcome.WORSE or one.verdict.is_better for one in of_time)
 

@@ -153,11 +153,9 @@ class LayerRow:
 
     @property
     def is_of_second(self) -> bool:
-        """Whether only the second executed it: not where it may be in a layer of the first of which nothing is known."""
-        return self.second.state is LayerState.EXECUTED and self.first.state not in (
-            LayerState.EXECUTED,
-            LayerState.NO_DATA,
-        )
+        """Whether only the second executed it; not where a layer of the first of which nothing is known may have it."""
+        elsewhere = (LayerState.EXECUTED, LayerState.NO_DATA)
+        return self.second.state is LayerState.EXECUTED and self.first.state not in elsewhere
 
     @property
     def outcome(self) -> str:
