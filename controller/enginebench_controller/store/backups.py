@@ -38,6 +38,13 @@ SELECT id, iterations, found FROM measurements
 JOIN (SELECT measurement_id, count(*) AS found FROM block_samples GROUP BY ALL) ON measurement_id = id
 WHERE iterations <> found ORDER BY id"""
 
+_OF_OTHERS = """
+SELECT id FROM measurements JOIN (
+    SELECT measurement_id, min(latency_ns) AS lowest, max(latency_ns) AS highest FROM block_samples GROUP BY ALL
+) ON measurement_id = id
+WHERE excluded = 0 AND (min_ns, max_ns) <> (lowest, highest) ORDER BY id"""
+"""What an export of before 2026-11 may have given to those that were imported."""
+
 
 @dataclass(frozen=True)
 class StoreCheck:
@@ -154,6 +161,8 @@ def _inconsistencies(connection: duckdb.DuckDBPyConnection, there: Collection[st
         return
     for identity, iterations, found in connection.execute(_INCOMPLETE).fetchall():
         yield f"measurement {identity} has {found:,} samples of {iterations:,} iterations"
+    for (identity,) in connection.execute(_OF_OTHERS).fetchall():
+        yield f"measurement {identity} has samples that are not its own: remove its benchmark and import it anew"
 
 
 def _replace(path: Path, coming: Path) -> Path | None:

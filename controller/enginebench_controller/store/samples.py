@@ -281,8 +281,8 @@ def _read(connection: duckdb.DuckDBPyConnection, layout: Sequence[Row]) -> Itera
 def _columns(
     connection: duckdb.DuckDBPyConnection, measurement_ids: Sequence[str], names: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
-    # A scan of the file keeps the order of insertion, which is that of completion within a block. A view shows lakes.
-    order = "ORDER BY measurement_id, process, block, rowid" if _shows_lakes(connection) else ""
+    # The order of insertion is that of completion within a block; a scan may lose it, as where it is joined with names.
+    order = "ORDER BY measurement_id, process, block, rowid" if _shows_lakes(connection) else "ORDER BY rowid"
     which = among("measurement_id", measurement_ids)
     query = f"SELECT {', '.join(names)} FROM block_samples WHERE {which} {order}"  # noqa: S608
     columns: dict[str, NDArray[Any]] = connection.execute(query, list(measurement_ids)).fetchnumpy()

@@ -246,6 +246,7 @@ def edited(file, change):
         (lambda d: block(d)["evidence"].update(cpu_time_ns=2**63), "a number of a process or block is out of range"),
         (lambda d: first_block(d).update(process=2**40), r"samples\.0\.process"),
         (lambda d: first_block(d)["latency_ns"].pop(), "there are 199 samples of 200 iterations"),
+        (lambda d: first_block(d)["latency_ns"].__setitem__(0, 1), "lie between 1 and .*: they are another's"),
         (lambda d: measured(d)["processes"].append(measured(d)["processes"][0]), "process 0 is there twice"),
         (lambda d: measured(d)["blocks"].append(block(d)), r"block \(0, 0\) is there twice"),
         (

@@ -252,6 +252,12 @@ def test_a_check_reads_everything_and_finds_what_belongs_to_nothing(store):
 
 
 @pytest.mark.fault(17)
+def test_a_check_finds_samples_of_another_measurement(store):
+    store.add_measurement(invented.measured("m9000000"), invented.samples("another", latency_ms=9))
+    (problem,) = store.check().problems
+    assert problem.startswith("measurement m9000000 has samples that are not its own")
+
+
 def test_a_check_tells_damage(store):
     store.add_measurement(invented.measured("m2", iterations=50_000), invented.samples("m2", iterations=50_000))
     shutil.copy(store.path, sound := store.path.with_name("sound"))

@@ -103,6 +103,22 @@ def test_the_samples_of_many_measurements_are_read_together_as_far_as_memory_goe
     assert counting.scans == scans
 
 
+def test_samples_of_many_measurements_read_at_once_stay_with_their_own(filled):
+    # So many names are looked for by a join, and so many rows are read by several threads: neither keeps an order.
+    ids = [f"many{number}" for number in range(8)]
+    own = {identity: np.arange(60_000) + 10**6 * place for place, identity in enumerate(ids)}
+    for identity in ids:
+        parts = np.array_split(own[identity], 6)
+        blocks = tuple(BlockSamples(*divmod(place, 2), part) for place, part in enumerate(parts))
+        filled.add_measurement(invented.measured(identity, iterations=60_000), blocks)
+    for _ in range(3):
+        bundle = filled.bundle("b0000001")
+        for identity in ids:
+            read = np.concatenate([one.latency_ns for one in bundle.samples[identity]])
+            assert np.array_equal(read, own[identity])
+        assert np.array_equal(filled.samples(ids[3]), own[ids[3]])
+
+
 def test_what_the_machine_does_not_tell_stays_unknown(filled):
     block = replace(invented.measured("m1").blocks[0], evidence=Evidence(missing={"turbo": "no such file"}))
     filled.add_measurement(invented.measured("m1", blocks=(block,)))

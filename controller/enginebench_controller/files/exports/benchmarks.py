@@ -115,6 +115,21 @@ class ExportedMeasurementForm(MeasurementForm):
         return self
 
     @model_validator(mode="after")
+    def _with_its_own_samples(self) -> Self:
+        """Until 2026-11 exports of five measurements and more gave some of them samples of others."""
+        told = self.latency
+        series = [one.latency_ns for one in self.samples if one.latency_ns]
+        if told is None or not series or told.excluded:
+            return self
+        ends = min(map(min, series)), max(map(max, series))
+        if ends != (told.min_ns, told.max_ns):
+            raise ValueError(
+                f"its samples lie between {ends[0]:,} and {ends[1]:,} ns, and its latency between {told.min_ns:,} and "
+                f"{told.max_ns:,}: they are another's, so export it again"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _with_parts_that_can_be_kept(self) -> Self:
         _require_once("process", [one.index for one in self.processes])
         _require_once("block", [(one.process, one.index) for one in self.blocks])
