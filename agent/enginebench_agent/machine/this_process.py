@@ -4,7 +4,7 @@ import contextlib
 import os
 import resource
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 PROC_SELF = Path("/proc/self")
@@ -27,13 +27,19 @@ def thread_times_ns(proc: Path = PROC_SELF) -> dict[int, int] | None:
     return times or None
 
 
-def working_threads(before: Mapping[int, int] | None, after: Mapping[int, int] | None) -> int | None:
-    """How many threads did the work between two readings of `thread_times_ns`; None where there is no reading."""
+def working_threads(
+    before: Mapping[int, int] | None, after: Mapping[int, int] | None, ours: Collection[int] = ()
+) -> int | None:
+    """How many threads did the work between two readings of `thread_times_ns`; None where there is no reading.
+
+    Those that are `ours` hand the work out and count times, unless nobody else did it.
+    """
     if before is None or after is None:
         return None
-    used = [total - before.get(thread, 0) for thread, total in after.items()]
-    busiest = max(used)
-    return sum(time_ns >= WORKING_SHARE * busiest for time_ns in used) if busiest > 0 else None
+    used = {thread: total - before.get(thread, 0) for thread, total in after.items()}
+    least = WORKING_SHARE * max(used.values())
+    worked = {thread for thread, time_ns in used.items() if time_ns >= least > 0}
+    return len(worked.difference(ours) or worked) or None
 
 
 def process_cpu_time_ns() -> int:

@@ -1,5 +1,6 @@
 """The measurement: a model timed under its load, without layer counters."""
 
+import threading
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from enginebench_agent.worker.standstill import Standstill
 from enginebench_agent.worker.steady_state import BesideLoad, ReferenceWork, SteadyState
 from enginebench_agent.worker.stopping import Stopping, from_stop_rule
 from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
+from enginebench_plugins.spec import Load
 from enginebench_proto.agreed.arrivals import is_overload
 from enginebench_proto.v1.configuration_pb2 import InputTensor
 from enginebench_proto.v1.measurement_pb2 import STOP_REASON_MAX_DURATION, Measurement
@@ -102,7 +104,9 @@ def _steady_state(
     with around.recorder.phase(phases.STEADY_STATE), closing(open_load or warm) as load:
         threads_before = this_process.thread_times_ns()
         SteadyState(load, stopping, bench, measurement, report).run(around.turns)
-        threads = this_process.working_threads(threads_before, this_process.thread_times_ns())
+        ours = [] if job.settings.load is Load.SYNC else [threading.get_native_id()]
+        ours += [open_load.sender_id] if open_load is not None and open_load.sender_id is not None else []
+        threads = this_process.working_threads(threads_before, this_process.thread_times_ns(), ours)
     if open_load is not None:
         _count_arrivals(open_load, measurement)
     return threads
@@ -110,8 +114,8 @@ def _steady_state(
 
 def _count_arrivals(load: OpenLoop, measurement: Measurement) -> None:
     measurement.scheduled_arrivals = load.scheduled
-    measurement.unsent_arrivals = load.unsent
-    if is_overload(load.unsent, load.scheduled):  # whose latencies would be the longest is missing
+    measurement.unsent_arrivals = load.unsent + load.late
+    if is_overload(measurement.unsent_arrivals, load.scheduled):  # latencies follow how long it went on
         measurement.stop_reason = STOP_REASON_MAX_DURATION
 
 

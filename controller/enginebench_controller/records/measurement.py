@@ -74,6 +74,15 @@ class Interval:
     level: float
     method: IntervalMethod
 
+    def half_width(self, middle: float) -> float:
+        """Half its width; what lies above `middle` where its lower end was cut off at 0."""
+        return half_width(self.low, self.high, middle)
+
+
+def half_width(low: float, high: float, middle: float) -> float:
+    """Half the width of an interval around `middle`; what lies above that where the lower end was cut off at 0."""
+    return high - middle if low <= 0 else (high - low) / 2
+
 
 @dataclass(frozen=True)
 class Percentile:
@@ -118,7 +127,7 @@ class LatencySummary:
     def median_relative_half_width(self) -> float | None:
         """Half the width of the median's interval ÷ the median; None without an interval."""
         interval = self.median_interval
-        return (interval.high - interval.low) / 2 / self.median_ns if interval and self.median_ns else None
+        return interval.half_width(self.median_ns) / self.median_ns if interval and self.median_ns else None
 
 
 @dataclass(frozen=True)

@@ -238,7 +238,9 @@ class Process:
     ] = None
     throughput_items_per_s: Annotated[float | None, Figure("items per second of wall clock")] = None
     scheduled_arrivals: Annotated[int | None, Figure("of an open loop: inferences that were due")] = None
-    unsent_arrivals: Annotated[int | None, Figure("of an open loop: inferences that were due and never sent")] = None
+    unsent_arrivals: Annotated[
+        int | None, Figure("of an open loop: inferences that were due, and not sent as its schedule ended")
+    ] = None
     clock_jump_ns: Annotated[
         int | None, Figure("by how much the machine's wall clock was set meanwhile, in ns; NULL where it was not")
     ] = None

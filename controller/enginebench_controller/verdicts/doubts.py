@@ -32,6 +32,7 @@ SEVERAL_TIMES = 3.0
 """An input that was never seen may take longer than others, since its memory is met for the first time; not so much."""
 LEAST_EXCESS_NS = 20_000
 """Below, a first touch of memory and a wake-up may be all there is."""
+LONGER_QUEUE = "requests waited longer and longer for each other: a lower --rate would tell whether it keeps up"
 WARMER = "use a longer --warmup"
 SLOWER = "the machine may have become slower (heat, power, its host): more --processes would tell"
 
@@ -224,6 +225,8 @@ def _drifted(measurement: Measurement) -> Iterator[str]:
         if process.drift is not None:
             moved, remedy = ("rose", SLOWER) if process.drift > 0 else ("fell", WARMER)
             which = _which(process, measurement)
+            if process.drift > 0 and measurement.configuration.arrivals is not None:
+                remedy = LONGER_QUEUE
             remedy = "the machine was disturbed meanwhile" if disturbed else remedy
             yield f"the latency {moved} by {abs(process.drift):.0%} while it was measured{which}: {remedy}"
 
@@ -333,6 +336,7 @@ def _overload(measurement: Measurement) -> Iterator[str]:
     scheduled = sum(process.scheduled_arrivals or 0 for process in measurement.processes)
     if is_overload(unsent, scheduled):
         yield f"overloaded: {unsent} of {scheduled} scheduled arrivals could not be sent in time"
+        return
     done_per_s = (measurement.throughput_items_per_s or 0) / measurement.configuration.batch
     if done_per_s < arrivals.rate_per_s * least_share(arrivals, measurement.iterations or 1):
         yield f"overloaded: {done_per_s:.4g} inferences a second were completed, {arrivals.rate_per_s:.4g} arrived"

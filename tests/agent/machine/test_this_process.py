@@ -14,6 +14,9 @@ def test_only_threads_that_did_work_are_counted() -> None:
     before = {1: 1000, 2: 0, 3: 500}
     after = {1: 2000, 2: 900, 3: 540, 4: 50, 5: 49}
     assert this_process.working_threads(before, after) == 3
+    assert this_process.working_threads(before, after, ours=[1]) == 2
+    assert this_process.working_threads(before, after, ours=[5, 6]) == 3
+    assert this_process.working_threads(before, {1: 2000}, ours=[1]) == 1, "nobody else did it"
 
 
 def test_without_readings_or_work_the_number_is_unknown(tmp_path: Path) -> None:

@@ -73,7 +73,9 @@ def test_above_capacity_the_queue_shows_as_latency_counted_from_the_schedule() -
     assert (latency >= earliest + scheduled[0] - scheduled - 1000).all()
     assert latency[-1] > 0.2 * last > 10 * SERVICE_MS * MILLISECOND
     assert latency[-1] > 10 * np.median(served)
+    sent = np.concatenate([np.array(each.sent_ns) for each in blocks]) - blocks[0].begin_ns
     assert load.unsent == 0
+    assert 0.1 * load.scheduled < load.late <= (sent > last).sum(), "who waited as the schedule ended was sent later"
     assert load.scheduled == latency.size
     assert blocks[-1].completed_ns[-1] > last
 

@@ -186,7 +186,9 @@ def test_an_overloaded_open_loop_ends_and_shows_its_queue(run_mine: Callable) ->
     assert child.result.outcome == run_pb2.OUTCOME_INCONCLUSIVE, child.result.failure
     assert measurement.stop_reason == measurement_pb2.STOP_REASON_MAX_DURATION
     assert measurement.unsent_arrivals > 10
-    assert measurement.iterations + measurement.unsent_arrivals == measurement.scheduled_arrivals
+    # Of those that could not be sent in time, some were sent later.
+    assert measurement.iterations <= measurement.scheduled_arrivals
+    assert measurement.iterations + measurement.unsent_arrivals >= measurement.scheduled_arrivals
     assert measurement.scheduled_arrivals == pytest.approx(160, abs=60)
     assert 200_000_000 <= measurement.steady_state_ns < 400_000_000
     for part in parts:
@@ -194,6 +196,18 @@ def test_an_overloaded_open_loop_ends_and_shows_its_queue(run_mine: Callable) ->
         assert [end - begin for begin, end in zip(due, done, strict=True)] == list(part.latency_ns)
         assert all(a <= b <= c for a, b, c in zip(due, sent, done, strict=True))
     assert parts[-1].latency_ns[-1] > 20_000_000
+
+
+def test_an_overload_that_is_served_to_its_end_is_told(run_mine: Callable) -> None:
+    """A tenth more arrives than is served: all of it completes within the longest duration, after a queue that grew."""
+    arrivals = configuration.Arrivals(process=configuration.ARRIVAL_PROCESS_CONSTANT, rate_per_s=500)
+    stop = configuration.StopRule(min_duration_ns=1_000_000_000, max_duration_ns=9_000_000_000, block_ns=50_000_000)
+    infer = {"infer": "import time; time.sleep(0.0022)"}
+    child = run_mine(infer, load=configuration.LOAD_OPEN_LOOP, arrivals=arrivals, stop=stop)
+    measurement = child.result.measurement
+    assert measurement.iterations == measurement.scheduled_arrivals
+    assert measurement.unsent_arrivals > 40
+    assert measurement.stop_reason == measurement_pb2.STOP_REASON_MAX_DURATION
 
 
 SLOWER_LATE = """import threading, time
@@ -221,7 +235,7 @@ def test_an_open_loop_within_capacity_serves_all_its_arrivals(run_mine: Callable
     assert child.result.outcome == run_pb2.OUTCOME_OK, child.result.failure
     # 40 in 200 ms; a busy machine may stop later, but never beyond the 2 s.
     assert 36 <= measurement.iterations == measurement.scheduled_arrivals <= 400
-    assert measurement.unsent_arrivals == 0
+    assert measurement.unsent_arrivals <= 1
 
 
 def test_memory_stays_flat_over_two_million_inferences(run_mine: Callable) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from agent.worker.scripted_loads import MILLISECOND, STATIONARY, Latencies, ScriptedLoad, cooling, drawn
 from enginebench_agent.worker.keeper import Pauses
+from enginebench_agent.worker.loads.block import TimedBlock
 from enginebench_agent.worker.warm_up import WarmUpRule, mann_whitney_p, unsteadiness, warm_up, warm_up_rule
 from enginebench_proto.v1.configuration_pb2 import StopRule
 from enginebench_proto.v1.measurement_pb2 import WarmUp
@@ -58,6 +59,33 @@ def test_growing_slower_is_told_as_such() -> None:
     outcome = warmed(cooling(1, 5, 600), WarmUpRule(400 * MILLISECOND, 400 * MILLISECOND))
     assert not outcome.steady
     assert "still rose by" in outcome.reason
+
+
+def test_the_first_inference_after_a_look_at_half_a_window_is_not_judged() -> None:
+    """Each look is a pause of ours, after which an inference takes five times as long."""
+
+    class Pausing(ScriptedLoad):
+        aligned = 0
+
+        def align(self) -> None:
+            self.aligned += 1
+            self.is_cold = False
+
+        def block(self, length_ns: int, fewest: int = 1, *, in_turn: bool = False) -> TimedBlock:
+            block = super().block(length_ns, fewest, in_turn=in_turn)
+            if self.is_cold:
+                block.latency_ns[0] *= 5
+            self.is_cold = True
+            return block
+
+        is_cold = False
+
+    load = Pausing(repeat(MILLISECOND))
+    outcome = warm_up(load, WINDOW, lambda *_: None)
+    assert outcome.steady and load.aligned == 1
+    slow = Pausing(repeat(400 * MILLISECOND))
+    assert warm_up(slow, WINDOW, lambda *_: None).iterations > 0
+    assert slow.aligned == 0, "one more inference would be much of so few"
 
 
 def test_a_slow_first_inference_costs_half_a_window() -> None:

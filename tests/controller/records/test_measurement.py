@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.records import Block, Evidence
+from enginebench_controller.records import Block, Evidence, Interval, IntervalMethod
 
 SECOND_NS = 1_000_000_000
 STOOD_NS = 20 * SECOND_NS
@@ -73,3 +73,8 @@ def test_of_what_stood_still_throughout_no_sum_is_known():
 def test_without_its_blocks_the_cores_used_are_those_of_the_totals():
     found = replace(measured(block(0), disturbed(1), excluded=0), blocks=())
     assert found.cpu_cores_used == pytest.approx(8 / 3)
+
+
+def test_half_of_an_interval_that_was_cut_off_at_zero_is_what_lies_above():
+    assert Interval(2.0, 6.0, 0.95, IntervalMethod.PROCESSES_T).half_width(4.0) == 2.0
+    assert Interval(0.0, 6.0, 0.95, IntervalMethod.PROCESSES_T).half_width(2.0) == 4.0

@@ -58,6 +58,8 @@ class OpenLoop(TimedLoad):
         """Arrivals that were due before the end of the schedule."""
         self.unsent = 0
         """Those of them that were given up."""
+        self.late = 0
+        """Those of them that waited as the schedule ended, and were sent after it."""
         self._slots = [_Slot(request, self) for request in requests]
         for slot in self._slots:
             self.free.put(slot)
@@ -81,6 +83,11 @@ class OpenLoop(TimedLoad):
         else:
             self.completions.wait(self._begin + length_ns, fewest)
         return self._cut()
+
+    @property
+    def sender_id(self) -> int | None:
+        """The kernel's number of the thread that sends; None where none has begun, or it was waited for."""
+        return None if self._sender is None else self._sender.native_id
 
     def remainder(self, length_ns: int, until_ns: int | None) -> Iterator[TimedBlock]:
         """Arrivals due by now are carried out, but none is sent once the clock reads `until_ns`."""
@@ -162,6 +169,7 @@ class OpenLoop(TimedLoad):
             if slot is None:
                 self.unsent += 1
             else:
+                self.late += clock() >= self._horizon
                 slot.send(next(self._inputs), int(due))
             due += next(self._gaps_ns)
 

@@ -31,7 +31,7 @@ from enginebench_controller.files.verdicts.junit import junit
 from enginebench_controller.home import Home, home_to_read
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import parse_percent
-from enginebench_controller.records import Configuration
+from enginebench_controller.records import Configuration, Load
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL, Verdict
 from enginebench_controller.verdicts.conditions import (
     Check,
@@ -91,12 +91,18 @@ def print_compared(title: str, comparing: BenchmarkComparison, *, notes: bool = 
     columns += [("first", False), ("second", False), ("ratio", True), ("95 % interval", False), ("p", True)]
     shown = print_table(title, [*columns, ("the second is", False)], [_row(one) for one in compared])
     corrected = "; p is corrected for the number of comparisons" if "p" in shown else ""
-    remark(f"ratio: second ÷ first, the middle of the pairs of what took turns, else median ÷ median{corrected}")
+    of_latency = " of latency, also where the answer is by throughput" if any(map(_overlaps, compared)) else ""
+    how = "the middle of the pairs of what took turns, else median ÷ median"
+    remark(f"ratio: second ÷ first{of_latency}, {how}{corrected}")
     said = list(pair_remarks(compared))
     lines = map(str, said) if notes else condensed(said, len(compared))
     alone = unmatched_lines(comparing.unmatched, len(comparing.unmatched) if notes else MOST_WHOLE)
     for line in dict.fromkeys([*(f"  note: {one}" for one in (*lines, *alone)), *first_failures(comparing.given)]):
         remark(line)
+
+
+def _overlaps(compared: Compared) -> bool:
+    return compared.first.configuration.load is not Load.SYNC
 
 
 _ASKED: tuple[Callable[[Configuration], object], ...] = (

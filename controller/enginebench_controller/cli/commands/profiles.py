@@ -192,12 +192,17 @@ def _layer_row(layer: Layer, total: float | None, place: Roofline | None) -> Map
         "mean ms": milliseconds(mean) + _half_width(layer, mean),
         "%": percent(figures.share(layer, total)),
         "FLOPs": short(layer.flops),
-        "GFLOP/s": UNKNOWN if rate is None else f"{rate / 1e9:.1f}",
+        "GFLOP/s": UNKNOWN if rate is None else _giga(rate),
         "of roof": _of_roof(place),
         "bound by": place.bound or UNKNOWN if place else UNKNOWN,
         "matched": layer.category.replace("_", " ") or UNKNOWN,
         "state": layer.state.replace("_", " "),
     }
+
+
+def _giga(rate: float) -> str:
+    """In 10⁹; never 0.0 of something."""
+    return f"{rate / 1e9:.1f}" if not rate or rate >= 1e9 else f"{rate / 1e9:.2g}"
 
 
 def _remark_notes(places: Iterable[Roofline | None]) -> None:

@@ -84,7 +84,7 @@ class Value:
     @property
     def half_width(self) -> float | None:
         """Half the width of the interval ÷ the value."""
-        return (self.interval.high - self.interval.low) / 2 / self.value if self.interval and self.value else None
+        return self.interval.half_width(self.value) / self.value if self.interval and self.value else None
 
 
 def figure_of(measurement: Measurement | None, figure: Quantity, lens: Lens) -> Value:

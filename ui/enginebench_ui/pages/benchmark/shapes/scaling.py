@@ -8,6 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from enginebench_controller.records import Measurement
+from enginebench_controller.records.measurement import half_width
 from enginebench_controller.stats.scaling import Axis, Quantity, ScaledPoint, Scaling, ScalingPoint, scale
 from enginebench_controller.verdicts.doubts import status_words
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of, quantities
@@ -144,7 +145,7 @@ def _rows(line: Line, axis: Axis, fixed: int, lens: Lens) -> Iterator[Row]:
 def _half_width(point: ScaledPoint) -> float | None:
     if point.low is None or point.high is None or not point.value:
         return None
-    return (point.high - point.low) / 2 / point.value
+    return half_width(point.low, point.high, point.value) / point.value
 
 
 def _range(point: ScaledPoint) -> str | None:

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from enginebench_controller.files.palette import SideLook, letters_on
 from enginebench_controller.records.configuration import cores_in_words
+from enginebench_controller.records.measurement import half_width
 from enginebench_controller.stats.scaling import OperatingPoint, best_point, sweet_spot
 from enginebench_controller.store.models import Experiment
 from enginebench_ui.shared.charts import SWEET_SPOT, margins
@@ -203,7 +204,7 @@ def _mark(one: ShownSide, entry: Experiment) -> str | None:
 
 
 def _half_width(low: float | None, high: float | None, middle: float | None) -> float | None:
-    return None if low is None or high is None or not middle else (high - low) / 2 / middle
+    return None if low is None or high is None or not middle else half_width(low, high, middle) / middle
 
 
 def _chosen(experiments: Sequence[Experiment], drawn: Sequence[Experiment], named: str) -> Experiment | None:
