@@ -117,7 +117,7 @@ class ExportedMeasurementForm(MeasurementForm):
     @model_validator(mode="after")
     def _with_its_own_samples(self) -> Self:
         """Until 2026-11 exports of five measurements and more gave some of them samples of others."""
-        told = self.latency
+        told = self.latency.to(LatencySummary) if self.latency else None
         series = [one.latency_ns for one in self.samples if one.latency_ns]
         if told is None or not series or told.excluded:
             return self
