@@ -22,6 +22,7 @@ from enginebench_plugins.engines.onnxruntime.devices import PROVIDER, find_devic
 from enginebench_plugins.engines.onnxruntime.plugin import OnnxRuntime
 from enginebench_plugins.engines.onnxruntime.profile import Recording, layers_of
 from enginebench_plugins.testing import EngineContract, compiled, contract_models
+from enginebench_proto.agreed.onnx_wire import declared_inputs
 
 
 class TestOnnxRuntime(EngineContract):
@@ -183,6 +184,19 @@ def test_symbolic_dimensions_are_fixed_to_the_shapes_of_the_run(engine: OnnxRunt
     request = compiled(engine, model.source(4), batch=4).create_request()
     with pytest.raises(Exception, match="Got: 2 Expected: 4"):
         request.infer(model.inputs_for(2, seed=1))
+
+
+def test_inputs_are_read_from_the_file_as_a_session_tells_them(tmp_path: Path) -> None:
+    shapes = {"fixed": [1, 3, 0], "named": ["batch", 3, "größe"], "open": [None, 2], "scalar": [], "unknown": None}
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in shapes]
+    outputs = [helper.make_tensor_value_info(f"{name}_out", TensorProto.FLOAT, None) for name in shapes]
+    path = tmp_path / "inputs.onnx"
+    graph = helper.make_graph(nodes, "inputs", inputs, outputs)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    told = {one.name: tuple(one.shape) for one in session.get_inputs()}
+    assert declared_inputs(path) == told | {"fixed": (1, 3, 0)}
 
 
 def test_a_symbol_that_needs_two_sizes_stays_open(engine: OnnxRuntime, tmp_path: Path) -> None:

@@ -73,6 +73,55 @@ def declared_tensors(path: Path) -> Iterator[DeclaredTensor]:
             yield from _within(content, "model", 0, len(content), 0)
 
 
+def declared_inputs(path: Path) -> dict[str, tuple[int | str | None, ...]]:
+    """The shape of each input of the model's graph, where one is said: sizes, names of sizes, None for others.
+
+    Weights that are inputs too are among them. Raises `MalformedModelError`, also for a file without a graph.
+    """
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            raise MalformedModelError("the file is empty")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            graphs = list(_at(content, range(len(content)), _GRAPH))
+            if not graphs:
+                raise MalformedModelError("it has no graph")
+            return dict(_input(content, each) for graph in graphs for each in _at(content, graph, _INPUT))
+
+
+_GRAPH, _INPUT, _INPUT_NAME, _DIM_SIZE, _DIM_NAME = 7, 11, 1, 1, 2
+_TO_SHAPE, _DIM = (2, 1, 2), 1
+"""From an input to its shape: type, tensor_type, shape; and there each dimension."""
+
+
+def _input(content: mmap.mmap, whole: range) -> tuple[str, tuple[int | str | None, ...]]:
+    name = "".join(_read(content, one) for one in _at(content, whole, _INPUT_NAME))
+    places = [whole]
+    for number in _TO_SHAPE:
+        places = [inner for place in places for inner in _at(content, place, number)]
+    return name, tuple(_dim(content, one) for place in places for one in _at(content, place, _DIM))
+
+
+def _dim(content: mmap.mmap, whole: range) -> int | str | None:
+    size: int | str | None = None
+    for field in fields(content, whole.start, whole.stop):
+        if field.number == _DIM_SIZE and field.wire_type == VARINT:
+            size = field.value
+        elif field.number == _DIM_NAME and field.wire_type == LENGTH:
+            size = _text(content, field) or None
+    return size
+
+
+def _at(content: mmap.mmap, whole: range, number: int) -> Iterator[range]:
+    """Where the messages and texts of this number lie in the message between two places."""
+    for field in fields(content, whole.start, whole.stop):
+        if field.number == number and field.wire_type == LENGTH:
+            yield range(field.begin, field.end)
+
+
+def _read(content: mmap.mmap, whole: range) -> str:
+    return content[whole.start : whole.stop].decode("utf-8", "replace")
+
+
 def _within(content: mmap.mmap, kind: str, begin: int, end: int, depth: int) -> Iterator[DeclaredTensor]:
     if depth > MAX_DEPTH:
         raise MalformedModelError(f"its graphs are nested more than {MAX_DEPTH} deep")

@@ -12,7 +12,7 @@ from enginebench_plugins import spec
 from enginebench_plugins.engines.onnxruntime.plugin_providers import GRAPHICS, PACKAGE, PROVIDER, ep_device
 from enginebench_plugins.engines.onnxruntime.profile import Recording
 from enginebench_plugins.toolkit.engine import Inferences
-from enginebench_proto.agreed.onnx_wire import declared_tensors
+from enginebench_proto.agreed.onnx_wire import MalformedModelError, declared_inputs, declared_tensors
 
 ELEMENT_TYPES = {
     "tensor(float)": "float32",
@@ -251,15 +251,23 @@ class ReadModel:
 
 
 def read_model(onnxruntime: Any, source: spec.ModelSource) -> ReadModel:
-    """Let the runtime read the file, and find which of its symbols the run's shapes determine.
+    """Find which symbols of the file the run's shapes determine; the session that is compiled reads it.
 
     Raises the runtime's exceptions for a file that is no model.
     """
-    return ReadModel(source.path, _symbol_sizes(_declared_inputs(onnxruntime, source.path), source.inputs))
+    declared: Mapping[str, Sequence[int | str | None]]
+    try:
+        declared = declared_inputs(source.path)
+    except MalformedModelError:
+        declared = _told_inputs(onnxruntime, source.path)
+    return ReadModel(source.path, _symbol_sizes(declared, source.inputs))
 
 
-def _declared_inputs(onnxruntime: Any, path: Path) -> Sequence[Any]:
-    """The inputs as the model declares them, from a session that optimizes nothing and is dropped at once."""
+def _told_inputs(onnxruntime: Any, path: Path) -> Mapping[str, Sequence[int | str | None]]:
+    """The inputs as a session tells them that optimizes nothing, and is dropped at once.
+
+    Only for a file that we cannot read: the weights of such a session stay in the heap, most of the model's own size.
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = ERRORS_ONLY
     options.intra_op_num_threads = 1
@@ -267,17 +275,18 @@ def _declared_inputs(onnxruntime: Any, path: Path) -> Sequence[Any]:
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
-        return []  # the model has operators that only another provider implements; its symbols stay open
-    inputs: Sequence[Any] = session.get_inputs()
-    return inputs
+        return {}  # the model has operators that only another provider implements; its symbols stay open
+    return {one.name: one.shape for one in session.get_inputs()}
 
 
-def _symbol_sizes(declared: Iterable[Any], inputs: Iterable[spec.TensorSpec]) -> dict[str, int]:
+def _symbol_sizes(
+    declared: Mapping[str, Sequence[int | str | None]], inputs: Iterable[spec.TensorSpec]
+) -> dict[str, int]:
     """The size of every named dimension. One that would need two sizes stays open: the runtime allows that."""
     shapes = {tensor.name: tensor.shape for tensor in inputs}
     sizes: dict[str, set[int]] = {}
-    for each in declared:
-        for symbol, size in zip(each.shape, shapes.get(each.name, ()), strict=False):
+    for name, dims in declared.items():
+        for symbol, size in zip(dims, shapes.get(name, ()), strict=False):
             if isinstance(symbol, str) and size is not None:
                 sizes.setdefault(symbol, set()).add(size)
     return {symbol: found.pop() for symbol, found in sizes.items() if len(found) == 1}
