@@ -4,7 +4,8 @@ OpenVINO's CPU divides the time a layer took since the network was compiled by t
 quotient to whole microseconds. After inference n the total lies within [n·average, n·(average + 1)): a tube around the
 true path of totals. Differences of its lower edge jump by up to n µs, which buries small layers. Of all paths through
 the tube the shortest one, the taut string (Davies and Kovac, Annals of Statistics 29, 2001), changes its slope only
-where the readings force it to: a steady layer gets a steady time, exact to about 1 µs ÷ n, and an outlier stays one.
+where the readings force it to: a steady layer gets a steady time, and an outlier stays one. Its mean is known to
+a microsecond at worst, whatever n is: scatter below that leaves no trace in the readings, and so none in intervals.
 """
 
 from collections.abc import Mapping, Sequence
