@@ -40,6 +40,7 @@ def of_third(model: bytes, run_id: str, engine: str, **changes: object) -> run_p
     return spec
 
 
+@pytest.mark.alone  # a tenth is told from what messages are late by, which neighbours decide
 @pytest.mark.fault(25)
 async def test_a_changed_clock_fails_the_run_and_no_other(
     start_agent: Callable[..., AgentProcess], environment: Environment, model: bytes

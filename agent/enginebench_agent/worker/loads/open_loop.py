@@ -70,6 +70,7 @@ class OpenLoop(TimedLoad):
         self._begin = 0
         self._horizon = 0
         self._given_up = False
+        self._is_over = False  # the whole schedule, not that of a turn
 
     def block(self, length_ns: int, fewest: int = 1, *, in_turn: bool = False) -> TimedBlock:
         """In a turn, a schedule of this length and at least one arrival begins with the block and ends with it.
@@ -122,6 +123,7 @@ class OpenLoop(TimedLoad):
 
     def _end_schedule(self) -> None:
         self._horizon = min(self._horizon, clock())
+        self._is_over = True
         if self._halt.locked():
             self._halt.release()
 
@@ -169,7 +171,7 @@ class OpenLoop(TimedLoad):
             if slot is None:
                 self.unsent += 1
             else:
-                self.late += clock() >= self._horizon
+                self.late += self._is_over
                 slot.send(next(self._inputs), int(due))
             due += next(self._gaps_ns)
 
