@@ -33,6 +33,7 @@ BLOCK = 2
 """Inferences that count, in a row on either side: few, so that both sides see the same of a machine that changes."""
 
 BRIEFLY_NS = 100_000_000
+"""A window of the warm-up with counters, beside a network that is warm."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class _Opener:
         with self.recorder.phase(phases.WARM_UP):
             load = SyncLoad(session.requests[0], session.inputs)
             rule = warm_up_rule(self.job.configuration.stop, requests=1)
-            if profiling and beside_another:
+            if beside_another:
                 rule = WarmUpRule(min(rule.window_ns, BRIEFLY_NS), min(rule.max_ns, 10 * BRIEFLY_NS))
             warm_up(load, rule, a_few_times_a_second(self.report))
         return session, this_process.working_threads(before, this_process.thread_times_ns())

@@ -16,7 +16,9 @@ from enginebench_controller.verdicts.layers.profiles import (
     ProfilePair,
     how_sure,
     joined_sentence,
+    latency_words,
     precisions,
+    sum_words,
     verdicts,
     whole_sentence,
 )
@@ -27,7 +29,6 @@ from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.words import (
     UNKNOWN,
     asked_words,
-    change_words,
     condensed,
     milliseconds,
     model_words,
@@ -244,11 +245,10 @@ def _part(comparison: ProfileComparison, place: int, pair: ProfilePair) -> PairP
 
 
 def _cards(pair: ProfilePair, other: str) -> list[FigureCard]:
-    medians = [milliseconds(one.unprofiled_latency_ns) for one in pair.sides]
     shares = pair.coverage.shares
     return [
-        _latency_card(pair, other, medians),
-        _layers_card(pair, other),
+        FigureCard("median latency without counters", *latency_words(pair, other)),
+        FigureCard("Σ layers", *sum_words(pair, other)),
         FigureCard(
             "time in joined rows",
             " · ".join(f"{percent(share)} %" for share in shares),
@@ -261,24 +261,6 @@ def _cards(pair: ProfilePair, other: str) -> list[FigureCard]:
             " · ".join(LayerVerdict),
         ),
     ]
-
-
-def _latency_card(pair: ProfilePair, other: str, medians: Sequence[str]) -> FigureCard:
-    if pair.latency_ratio is None:
-        return FigureCard("median latency without counters", UNKNOWN, "not known on both sides")
-    note = f"A {medians[0]} ms, {other} {medians[1]} ms: {change_words(pair.latency_ratio)}; one process each"
-    return FigureCard("median latency without counters", f"× {pair.latency_ratio:.3f}", note)
-
-
-def _layers_card(pair: ProfilePair, other: str) -> FigureCard:
-    totals = [milliseconds(total) for total in pair.coverage.total_ns]
-    note = f"A {totals[0]} ms, {other} {totals[1]} ms"
-    found = pair.layers
-    if found is None or found.ratio is None:
-        return FigureCard("Σ layers", UNKNOWN, note)
-    if found.low is None or found.high is None:
-        return FigureCard("Σ layers", f"× {found.ratio:.3f}", f"{note}; too noisy for an interval")
-    return FigureCard("Σ layers", f"× {found.ratio:.3f}", f"{note}; 95 % interval {found.low:.3f} to {found.high:.3f}")
 
 
 def _bars(rows: Sequence[LayerRow]) -> list[DifferenceBar]:

@@ -334,18 +334,28 @@ def _disagreement(pair: ProfilePair) -> Iterator[str]:
 
 def whole_sentence(pair: ProfilePair, other: str) -> str:
     """What both come to as a whole: by the latency without counters, and by the sum of the layers."""
-    latency, sums = pair.latency_ratio, pair.layers
-    (first, second), totals = (one.unprofiled_latency_ns for one in pair.sides), pair.coverage.total_ns
-    told = "not known on both sides"
-    if latency is not None:
-        words = f"A {milliseconds(first)} ms, {other} {milliseconds(second)} ms: {change_words(latency)}"
-        told = f"× {latency:.3f} ({words}; one process each)"
-    of_layers = UNKNOWN
-    if sums is not None and sums.ratio is not None:
-        interval = f"95 % interval {sums.low:.3f} to {sums.high:.3f}" if sums.low and sums.high else "no interval known"
-        words = f"A {milliseconds(totals[0])} ms, {other} {milliseconds(totals[1])} ms; {interval}"
-        of_layers = f"× {sums.ratio:.3f} ({words})"
-    return f"{other} against A, median latency without counters: {told}; Σ layers: {of_layers}"
+    latency, sums = (f"{value} ({note})" for value, note in (latency_words(pair, other), sum_words(pair, other)))
+    return f"{other} against A, median latency without counters: {latency}; Σ layers: {sums}"
+
+
+def latency_words(pair: ProfilePair, other: str) -> tuple[str, str]:
+    """The ratio of the latencies without counters, and what it is of."""
+    if pair.latency_ratio is None:
+        return UNKNOWN, "not known on both sides"
+    first, second = (milliseconds(one.unprofiled_latency_ns) for one in pair.sides)
+    note = f"A {first} ms, {other} {second} ms: {change_words(pair.latency_ratio)}; one process each"
+    return f"× {pair.latency_ratio:.3f}", note
+
+
+def sum_words(pair: ProfilePair, other: str) -> tuple[str, str]:
+    """The ratio of the sums of layers, and what it is of."""
+    first, second = map(milliseconds, pair.coverage.total_ns)
+    note, found = f"A {first} ms, {other} {second} ms", pair.layers
+    if found is None or found.ratio is None:
+        return UNKNOWN, note
+    known = found.low is not None and found.high is not None
+    interval = f"95 % interval {found.low:.3f} to {found.high:.3f}" if known else "too noisy for an interval"
+    return f"× {found.ratio:.3f}", f"{note}; {interval}"
 
 
 def precisions(counts: Mapping[str, int]) -> str:

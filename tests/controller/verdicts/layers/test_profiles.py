@@ -144,7 +144,7 @@ def test_layers_that_call_the_slower_side_faster_are_told_with_what_to_believe()
     ):
         assert compared(first, second).remarks == ()
     unknown = replace(first, id="b", unprofiled_latency_ns=None)
-    assert "latency without counters: not known on both sides; Σ layers: × 1.000" in whole_sentence(
+    assert "latency without counters: – (not known on both sides); Σ layers: × 1.000" in whole_sentence(
         compared(first, unknown), "B"
     )
 
