@@ -53,6 +53,8 @@ SBOM := .venvs/sbom/bin/cyclonedx-py
 CONSUMERS := .venvs/exports/bin/otava
 TRACKERS := .venvs/trackers/bin/wandb
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+# Where few of the modules are ever imported, and by processes that may write: compiling all of them is most of it.
+PIP_INSTALL_LAZILY := $(PIP_INSTALL) --no-compile
 # Rooms of tests that start engines, agents or browsers, all of them.
 STARTING := arm integration browser plugins
 DURATIONS := --durations 30 --durations-min 5
@@ -123,7 +125,7 @@ audit: $(AUDIT)
 
 $(AUDIT):
 	$(PYTHON) -m venv .venvs/audit
-	.venvs/audit/bin/python $(PIP_INSTALL) pip-audit
+	.venvs/audit/bin/python $(PIP_INSTALL_LAZILY) pip-audit
 	touch $@
 
 # A link that leads nowhere, or a page that no list names, ends it.
@@ -132,7 +134,7 @@ site: .venvs/site/bin/sphinx-build
 
 .venvs/site/bin/sphinx-build:
 	$(PYTHON) -m venv .venvs/site
-	.venvs/site/bin/python $(PIP_INSTALL) sphinx==9.0.4 myst-parser==5.2.0 furo==2025.12.19
+	.venvs/site/bin/python $(PIP_INSTALL_LAZILY) sphinx==9.0.4 myst-parser==5.2.0 furo==2025.12.19
 	touch $@
 
 docs: $(VENV)/.stamp
@@ -172,7 +174,7 @@ endif
 
 $(PROTO_PYTHON):
 	$(PYTHON) -m venv .venvs/proto
-	$@ $(PIP_INSTALL) grpcio-tools==1.72.2
+	$@ $(PIP_INSTALL_LAZILY) grpcio-tools==1.72.2
 	touch $@
 
 # Every view of the pages over real runs, light and dark, wide and narrow, into $(SHOTS); some of them into docs/.
@@ -224,13 +226,13 @@ exports-test: $(VENV)/.stamp $(CONSUMERS) $(TRACKERS)
 # They pin versions of what enginebench needs, too: an environment of their own.
 $(CONSUMERS):
 	$(PYTHON) -m venv .venvs/exports
-	.venvs/exports/bin/python $(PIP_INSTALL) apache-otava==0.8.0 ai-edge-model-explorer==0.1.34 model-explorer-onnx==0.4.2
+	.venvs/exports/bin/python $(PIP_INSTALL_LAZILY) apache-otava==0.8.0 ai-edge-model-explorer==0.1.34 model-explorer-onnx==0.4.2
 	touch $@
 
 # With enginebench beside them, as users have them: the extras, and the whole MLflow, whose store is a file.
 $(TRACKERS): pyproject.toml
 	$(PYTHON) -m venv .venvs/trackers
-	.venvs/trackers/bin/python $(PIP_INSTALL) --editable '.[controller,mlflow,otlp,wandb]' \
+	.venvs/trackers/bin/python $(PIP_INSTALL_LAZILY) --editable '.[controller,mlflow,otlp,wandb]' \
 	  mlflow==3.17.2 opentelemetry-proto==1.45.2 wandb==0.31.0
 	touch $@
 

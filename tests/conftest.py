@@ -1,6 +1,7 @@
 """For all tests: what commands print is held to its schema and to no width, and generated examples have no deadlines.
 
-Deadlines would be for machines that do nothing else: one that also measures may be slow.
+Deadlines would be for machines that do nothing else: one that also measures may be slow. And NumPy multiplies with one
+thread, as in the command line: where other tests are at work, two that wait for each other took five times as long.
 """
 
 import os
@@ -10,6 +11,11 @@ from importlib.util import find_spec
 import pytest
 
 os.environ.pop("COLUMNS", None)  # of the terminal that the tests were started in: tables would fit into that
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+import numpy as np  # noqa: E402, F401  # it reads that once; what tests start is as users have it
+
+del os.environ["OPENBLAS_NUM_THREADS"]
 
 if find_spec("hypothesis"):  # not in DeepSparse's environment, whose tests have no generated examples
     from hypothesis import settings
@@ -21,6 +27,17 @@ if find_spec("jsonschema") and find_spec("typer"):  # likewise
     from printed import check_all_commands
 
     check_all_commands()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests together that share what their module makes, as an agent: each process would make it for itself."""
+    for item in items:
+        made = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009 (pytest tells it nowhere else)
+        place = item.nodeid.partition("::")[0]
+        if not item.get_closest_marker("xdist_group") and any(
+            one.scope == "module" and one.baseid == place for ones in made for one in ones
+        ):
+            item.add_marker(pytest.mark.xdist_group(place))
 
 
 _died: list[object] = []

@@ -3,12 +3,14 @@
 from functools import cache
 from pathlib import Path
 
+import streamlit.config
 from streamlit.testing.v1 import AppTest
 
 import enginebench_ui.entry
 
 ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
 PATIENCE_S = 60
+streamlit.config.set_option("runner.magicEnabled", False)  # as they are served; each run would rewrite their code anew
 
 
 def opened(page=None, /, **query):

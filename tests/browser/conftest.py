@@ -68,10 +68,16 @@ def serve_pages(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def real_home(tmp_path_factory):
-    """A home filled by real runs, once for all workers; ENGINEBENCH_PAGES_HOME names one that is there already."""
+def real_home(request, tmp_path_factory):
+    """A home filled by real runs, once for all workers; ENGINEBENCH_PAGES_HOME names one that is there already.
+
+    What failed, and is run once more, is run on the same one.
+    """
     if named := os.environ.get("ENGINEBENCH_PAGES_HOME"):
         return Path(named).absolute()
+    of_before = Path(request.config.cache.get("browser/real_home", ""))
+    if request.config.getoption("lf") and (of_before / "filled").exists():
+        return of_before
     base = tmp_path_factory.getbasetemp()
     home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "real"
     with FileLock(home.with_suffix(".lock")):
@@ -80,6 +86,7 @@ def real_home(tmp_path_factory):
             home.mkdir(mode=0o700)
             real_runs.fill(home)
             filled.touch()
+            request.config.cache.set("browser/real_home", str(home))
     return home
 
 

@@ -61,10 +61,10 @@ def ended(page):
 
 def test_a_benchmark_is_ordered_watched_and_looked_at(page, home, pages):
     go(page, pages, f"new-benchmark?{BRIEF}&batches_on=true")
-    pick(page, "Model versions", "zoo:squeezenet")
+    pick(page, "Model versions", "tiny")
     pick(page, "Engines", "onnxruntime")
     assert "engine=onnxruntime" in page.url
-    page.get_by_placeholder("squeezenet").fill("From the page")
+    page.get_by_placeholder("tiny").fill("From the page")
     page.keyboard.press("Enter")
     settled(page)
     expect(page.get_by_text("Takes about")).to_be_visible()
@@ -209,9 +209,8 @@ def test_five_open_pages_go_on_while_the_command_line_writes(open_page, home, pa
     def write():
         bench = Bench(home.path)
         for number in range(3):
-            name = f"written {number}"
-            arguments = ("--engine", "onnxruntime", "--name", name, *QUICK)
-            bench.cli("run", "zoo:squeezenet", *arguments, timeout=400)  # pages are drawn meanwhile, all the time
+            arguments = ("--engine", "onnxruntime", "--name", f"written {number}", *QUICK)
+            bench.cli("run", "tiny", *arguments, timeout=400)  # pages are drawn meanwhile, all the time
 
     writer = threading.Thread(target=write)
     writer.start()

@@ -44,6 +44,7 @@ def test_a_slash_goes_to_the_search_of_this_page_else_to_that_of_benchmarks(page
 def test_n_and_p_step_through_the_cells_of_a_benchmark(page, real_pages, views):
     go(page, real_pages, views["benchmark-baseline"])
     cells = page.locator("button[data-cell]")
+    cells.first.wait_for()  # the matrix is drawn by a module of its own, which a busy machine loads later
     order = [one.get_attribute("data-cell") for one in cells.all()]
     current = page.locator("button[data-cell][aria-current=true]")
     begun = current.get_attribute("data-cell")

@@ -243,6 +243,13 @@ def _quieten_grpc() -> None:
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
+def _multiply_with_one_thread() -> None:
+    """Keep NumPy's library, before it is loaded, from a pool of threads: what is solved here has a few hundred rows, and
+    threads that wait for each other use the processors that are measured on. What agents start is not told of it.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def main() -> None:
     """Run the command line; every foreseen error becomes one sentence on stderr and its exit code."""
     keep_streams()
@@ -270,6 +277,7 @@ def _words() -> list[str]:
 
 def _run() -> None:
     _quieten_grpc()
+    _multiply_with_one_thread()
     _give_memory_back()
     try:
         _allow_files()

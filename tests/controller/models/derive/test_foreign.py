@@ -23,7 +23,7 @@ from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import FileFormat, InputTensor
 from silent_index import silent_index, wait_for_the_end_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("converters")]  # which are installed once
 
 NET = FileFormat("net", (".net",))
 NCNN = FileFormat("ncnn", (".param",), (".bin",), ((0, b"7767517".hex()),))
