@@ -13,7 +13,7 @@ import pytest
 os.environ.pop("COLUMNS", None)  # of the terminal that the tests were started in: tables would fit into that
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
-import numpy as np  # noqa: E402, F401  # it reads that once; what tests start is as users have it
+import numpy as np  # noqa: F401  # it reads that once; what tests start is as users have it
 
 del os.environ["OPENBLAS_NUM_THREADS"]
 

@@ -142,6 +142,15 @@ def measured(
     return replace(whole, **fields)
 
 
+def left_out(identity):
+    """A measurement of which one disturbed block counts nowhere, and its samples; the block has both ends of them."""
+    raw = samples(identity)
+    raw[1].latency_ns[:2] = 1, 10**9
+    whole = measured(identity, noisy=True)
+    excluded = {(raw[1].process, raw[1].block)}
+    return replace(whole, latency=summarize(raw, excluded)), raw
+
+
 def outputs(shift=0.0):
     """The captured output of one input, two classes of scores; `shift` is added to each element."""
     values = np.linspace(-1, 1, 20, dtype=np.float32) + np.float32(shift)

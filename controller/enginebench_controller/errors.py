@@ -206,6 +206,14 @@ def typed_path(typed: str | PathLike[str]) -> Path:
         raise InputError(f"{path}: this machine knows no home folder {path.parts[0]}; write the whole path") from None
 
 
+def is_file(text: str) -> bool:
+    """Whether this is the path of a file. Raises `InputError` where that cannot be told, as of a name too long."""
+    try:
+        return Path(text).is_file()
+    except OSError as error:
+        raise InputError(f"cannot use {text}: {error.strerror}; mind its name, and whose it is") from None
+
+
 def leads_nowhere(path: Path) -> str:
     """Which link on the way to `path` leads to nothing, and what to do, as the end of a sentence; "" without one."""
     for part in (*reversed(path.absolute().parents), path):

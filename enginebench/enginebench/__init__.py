@@ -84,7 +84,7 @@ def run(
     place, telling = _home(home), Progress(progress or _silent)
     plan = plan.model_copy(update={"targets": chosen(place, plan.targets, telling.said)})
     order = BenchmarkOrder(plan, trusted=trust, send_on=sent_on(place, log_to))
-    return measured(place, through(run_benchmark(place, order, telling.announce)))
+    return measured(place, through(run_benchmark(place, order, telling.announce), telling.said))
 
 
 def show(name: str, *, home: Place | None = None, stores: Place | Iterable[Place] = ()) -> "Run | Gate":
@@ -159,7 +159,7 @@ def gate(
         explain=layers,
         trusted=trust,
     )
-    return gated(through(carry_out(place, order, telling, sent_on(place, log_to))))
+    return gated(through(carry_out(place, order, telling, sent_on(place, log_to)), telling.said))
 
 
 def open_store(home: Place | None = None, *, stores: Place | Iterable[Place] = ()) -> "Store":

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import import_module
@@ -31,6 +32,7 @@ from enginebench_controller.runs.remote_run import Reporter, SendOn
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL
 from enginebench_controller.store.sql_query import QueryResult
 from enginebench_controller.targets.choosing import to_measure
+from enginebench_controller.targets.local_agent import remark
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.gate.results import GateResult, Judged
@@ -346,18 +348,21 @@ def model_named(value: Any) -> str:
 def chosen(home: Home, words: Sequence[str], say: Callable[[str], object]) -> tuple[str, ...]:
     """The targets to measure on, as the commands choose them: see `targets.choosing.to_measure`."""
     # In a thread, as it asks the targets in a loop of its own, and a notebook has one here.
-    return through(asyncio.to_thread(to_measure, home, words, None, say))
+    return through(asyncio.to_thread(to_measure, home, words, None, say), say)
 
 
-def through(work: Coroutine[Any, Any, T]) -> T:
+def through(work: Coroutine[Any, Any, T], say: Callable[[str], object] | None = None) -> T:
     """Carry this out to its end, also where a loop runs already, as in a notebook; Ctrl-C cancels it.
 
-    What was finished by then is stored, as after a command.
+    What was finished by then is stored, as after a command. `say` is told what a command prints meanwhile.
     """
+    context = copy_context()
+    if say is not None:
+        context.run(remark.set, say)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return context.run(asyncio.run, work)
     begun: list[asyncio.Task[T]] = []
 
     async def cancellable() -> T:
@@ -367,10 +372,10 @@ def through(work: Coroutine[Any, Any, T]) -> T:
         return await work
 
     with ThreadPoolExecutor(1) as pool, _interrupted_at_once():
-        ended = pool.submit(asyncio.run, cancellable())
+        ended = pool.submit(context.run, asyncio.run, cancellable())
         try:
             return ended.result()
-        except KeyboardInterrupt:
+        except BaseException:  # of Ctrl-C, or whatever a handler of the caller's own raises
             for task in begun:
                 with suppress(RuntimeError):  # it has ended meanwhile
                     task.get_loop().call_soon_threadsafe(task.cancel)
@@ -379,16 +384,20 @@ def through(work: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def _interrupted_at_once() -> Iterator[None]:
-    """Ctrl-C raises here: what asyncio.run has in its place cancels a task of the loop that waits for this call."""
-    others = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(others):
+    """Ctrl-C raises here: what asyncio.run has in its place cancels a task of the loop that waits for this call.
+
+    A handler of the caller's own stays.
+    """
+    found = signal.getsignal(signal.SIGINT)
+    of_whom = getattr(getattr(found, "func", None), "__self__", None)
+    if threading.current_thread() is not threading.main_thread() or not isinstance(of_whom, asyncio.Runner):
         yield
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, others)
+        signal.signal(signal.SIGINT, found)
 
 
 def sent_on(home: Home, log_to: str | Iterable[str]) -> SendOn | None:

@@ -8,7 +8,9 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from html import unescape
@@ -18,10 +20,11 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+from filelock import FileLock
 
 import enginebench
 from agent_server import AgentProcess
-from enginebench.results import Run, listed, model_named
+from enginebench.results import Run, listed, model_named, through
 from enginebench_controller.errors import UnknownFormatError, UnknownModelError, UnreadableFileError
 from enginebench_controller.files.csv_tables import measurements_csv
 from enginebench_controller.plan.plan import make_plan
@@ -233,6 +236,55 @@ def test_an_interrupted_cell_ends_and_keeps_what_was_finished(bench: Bench, mode
         asyncio.run(cell())
     store = enginebench.open_store(bench.home)
     assert {one.status for one in store.measurements(store.benchmark(name).id)} == {"ok", "cancelled"}
+
+
+def test_a_handler_of_ones_own_is_left_alone() -> None:
+    heard = []
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(100):
+            await asyncio.sleep(0.02)
+            if heard:
+                return
+
+    async def script() -> None:
+        before = signal.signal(signal.SIGINT, lambda *_: heard.append("interrupted"))
+        with suppress(KeyboardInterrupt):
+            through(work())
+        signal.signal(signal.SIGINT, before)
+
+    asyncio.run(script())
+    assert heard == ["interrupted"]
+
+
+def test_waiting_for_another_command_is_told_to_progress_alone(
+    bench: Bench, model: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lock = FileLock(bench.home / "local-agent.lock", thread_local=False)
+    lock.acquire()
+    told: list[str] = []
+
+    def progress(sentence: str) -> None:
+        told.append(sentence)
+        lock.release()
+
+    released = threading.Timer(10, lock.release)
+    released.start()
+    enginebench.run(model, engines="fake", home=bench.home, progress=progress, **QUICK)
+    released.cancel()
+    assert told[0] == "another enginebench command uses this machine; waiting for it to finish"
+    assert "another" not in capfd.readouterr().err
+
+
+def test_a_name_that_no_file_can_have_is_refused_in_a_sentence(bench: Bench) -> None:
+    for refused in (
+        lambda: enginebench.run("x" * 300, engines="fake", home=bench.home),
+        lambda: enginebench.gate(SLOW, SLOWER, "x" * 300, home=bench.home),
+        lambda: enginebench.gate("x" * 300 + ".own", SLOWER, "model", home=bench.home),
+    ):
+        with pytest.raises(enginebench.InputError, match=r"^cannot use x+(\.own)?: File name too long; mind its name"):
+            refused()
 
 
 def test_runs_are_compared_as_by_the_command(bench: Bench, measured: Run) -> None:

@@ -244,7 +244,7 @@ def _quieten_grpc() -> None:
 
 
 def _multiply_with_one_thread() -> None:
-    """Keep NumPy's library, before it is loaded, from a pool of threads: what is solved here has a few hundred rows, and
+    """Keep the library that NumPy is about to load from a pool of threads: matrices here have a few hundred rows, and
     threads that wait for each other use the processors that are measured on. What agents start is not told of it.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -19,6 +19,7 @@ from enginebench_controller.verdicts.layers.profiles import (
     latency_words,
     precisions,
     sum_words,
+    told_remarks,
     verdicts,
     whole_sentence,
 )
@@ -309,7 +310,7 @@ def _parts(comparison: ProfileComparison, checks: Sequence[Check]) -> Iterator[s
     yield from checks_markdown(checks)
     if comparison.remarks:
         yield "\n".join(f"> **Not alike:** {cell(remark)}  " for remark in comparison.remarks)
-    if told := dict.fromkeys(remark for _, pair in pairs for remark in pair.remarks):
+    if told := list(told_remarks(comparison.pairs)):
         yield "\n".join(f"> **Note:** {cell(remark)}  " for remark in told)
     if comparison.advice:
         yield "### Advice"

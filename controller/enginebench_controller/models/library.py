@@ -23,7 +23,7 @@ from typing import NoReturn
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
 
-from enginebench_controller.errors import ModelError, StoreError, UnknownModelError, leads_nowhere, plainly
+from enginebench_controller.errors import ModelError, StoreError, UnknownModelError, is_file, leads_nowhere, plainly
 from enginebench_controller.models.formats.description import describe_as, missing_file
 from enginebench_controller.models.formats.files import SourceFile, collect_files, hash_file
 from enginebench_controller.models.formats.signature import ModelDescription
@@ -105,11 +105,12 @@ class ModelLibrary:
     def resolve(self, text: str) -> ModelVersion:
         """The version meant by a "zoo:NAME", a file (added if need be), a name or a digest's start.
 
-        Raises `UnknownModelError` with the nearest name when nothing fits, or with the digests where several do.
+        Raises `UnknownModelError` with the nearest name when nothing fits, or with the digests where several do, and
+        `InputError` for a name that no file can have.
         """
         if text.startswith(PREFIX):
             return self._from_zoo(text)
-        if Path(text).is_file():
+        if is_file(text):
             if not _is_text(text):
                 raise ModelError(
                     f"{text!r} is no UTF-8, as plans are: rename the file, or run what `models add` makes of it"

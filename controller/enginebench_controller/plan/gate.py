@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.errors import InputError, typed_path
+from enginebench_controller.errors import InputError, is_file, typed_path
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import select_engines
 from enginebench_controller.plan.expand import Expansion, contradictions
@@ -92,8 +92,8 @@ def _reads_as_engine(text: str) -> bool:
 
 def _reads_as_model(text: str) -> bool:
     """Whether it is a model's file and no engine, whose name may have points too."""
-    path = Path(text)
-    return path.suffix.lower() in SUFFIXES or (bool(path.suffix) and path.is_file())
+    suffix = Path(text).suffix
+    return suffix.lower() in SUFFIXES or (bool(suffix) and is_file(text))
 
 
 def _engine_side(name: str, text: str, engine: str | None) -> GateSide:

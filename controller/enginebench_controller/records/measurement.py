@@ -1,6 +1,6 @@
 """Benchmarks, searches and measurements: the outcome of one configuration, its statistics, and what it is judged by."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
@@ -118,6 +118,15 @@ class LatencySummary:
         int,
         Figure("samples that count nowhere: those of paused blocks, and of disturbed ones that were measured again"),
     ] = 0
+
+    def left_out_of(self, blocks: Collection[Block]) -> frozenset[tuple[int, int]]:
+        """Which of the measurement's blocks, each by process and index, the `excluded` samples are those of."""
+        if not self.excluded:
+            return frozenset()
+        paused = [block for block in blocks if block.paused_ns]
+        only_paused = sum(block.iterations for block in paused) == self.excluded
+        left_out = paused if only_paused else [block for block in blocks if block.disturbances]
+        return frozenset((block.process, block.index) for block in left_out)
 
     def percentile_ns(self, percent: float) -> float | None:
         """The value of a percentile that is among `percentiles`, else None."""
@@ -272,12 +281,7 @@ class Measurement:
     @property
     def excluded_blocks(self) -> frozenset[tuple[int, int]]:
         """The blocks, each by process and index, that count for nothing in its statistics."""
-        if self.latency is None or not self.latency.excluded:
-            return frozenset()
-        paused = [block for block in self.blocks if block.paused_ns]
-        only_paused = sum(block.iterations for block in paused) == self.latency.excluded
-        left_out = paused if only_paused else [block for block in self.blocks if block.disturbances]
-        return frozenset((block.process, block.index) for block in left_out)
+        return frozenset() if self.latency is None else self.latency.left_out_of(self.blocks)
 
     @property
     def energy_j_per_inference(self) -> Annotated[float | None, Figure("joules of the processor, of a whole batch")]:

@@ -226,7 +226,10 @@ class Process:
     warm_up: WarmUp | None = None
     stop_reason: Annotated[
         StopReason | None,
-        Figure("target_met; max_duration where the interval was not reached in time; disturbed without quiet time"),
+        Figure(
+            "target_met; max_duration where the interval was not reached in time, or an open loop was overloaded; "
+            "disturbed without quiet time"
+        ),
     ] = None
     iterations: Annotated[int | None, Figure("timed inferences")] = None
     steady_state_ns: Annotated[int | None, Figure("length of the steady state, in ns")] = None
@@ -239,7 +242,11 @@ class Process:
     throughput_items_per_s: Annotated[float | None, Figure("items per second of wall clock")] = None
     scheduled_arrivals: Annotated[int | None, Figure("of an open loop: inferences that were due")] = None
     unsent_arrivals: Annotated[
-        int | None, Figure("of an open loop: inferences that were due, and not sent as its schedule ended")
+        int | None,
+        Figure(
+            "of an open loop: inferences that were due, and not sent as its schedule ended; those sent later count as "
+            "iterations, too"
+        ),
     ] = None
     clock_jump_ns: Annotated[
         int | None, Figure("by how much the machine's wall clock was set meanwhile, in ns; NULL where it was not")

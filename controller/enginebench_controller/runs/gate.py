@@ -293,7 +293,7 @@ async def _explain(
 
 def confirm(home: Home, alert: Alert, budget: str = "2m", watcher: GateWatcher | None = None) -> Confirmation:
     """Run the gate of a candidate, on its target; what stands in its way is told as a reason, not raised."""
-    if reason := obstacle(alert):
+    if reason := obstacle(home, alert):
         return Confirmation(Finding.UNCONFIRMED, reason)
     before, after = (side_words(alert, version) for version in alert.versions)
     original = {one.digest: one.original_digest for one in home.store.models()}

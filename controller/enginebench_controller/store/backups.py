@@ -39,11 +39,32 @@ JOIN (SELECT measurement_id, count(*) AS found FROM block_samples GROUP BY ALL) 
 WHERE iterations <> found ORDER BY id"""
 
 _OF_OTHERS = """
-SELECT id FROM measurements JOIN (
-    SELECT measurement_id, min(latency_ns) AS lowest, max(latency_ns) AS highest FROM block_samples GROUP BY ALL
-) ON measurement_id = id
-WHERE excluded = 0 AND (min_ns, max_ns) <> (lowest, highest) ORDER BY id"""
-"""What an export of before 2026-11 may have given to those that were imported."""
+WITH told AS (
+    SELECT id, samples, excluded, min_ns, max_ns, excluded = paused AS only_paused FROM measurements
+    LEFT JOIN (
+        SELECT measurement_id, sum(iterations) FILTER (paused_ns > 0) AS paused FROM blocks GROUP BY ALL
+    ) ON measurement_id = id
+    WHERE min_ns IS NOT NULL
+), found AS (
+    SELECT measurement_id, process, block, count(*) AS count, min(latency_ns) AS lowest, max(latency_ns) AS highest
+    FROM block_samples GROUP BY ALL
+), placed AS (
+    SELECT found.*,
+        excluded = 0 OR (CASE WHEN only_paused THEN paused_ns > 0 ELSE len(disturbances) > 0 END) IS NOT TRUE AS counted
+    FROM found JOIN told ON id = measurement_id LEFT JOIN blocks USING (measurement_id, process, block)
+), ends AS (
+    SELECT measurement_id, sum(count) FILTER (counted) AS counted, min(lowest) FILTER (counted) AS lowest,
+        max(highest) FILTER (counted) AS highest, min(lowest) AS lowest_of_all, max(highest) AS highest_of_all
+    FROM placed GROUP BY ALL
+)
+SELECT id FROM told JOIN ends ON measurement_id = id
+WHERE CASE WHEN excluded = 0 OR counted = samples THEN (min_ns, max_ns) <> (lowest, highest)
+    ELSE min_ns < lowest_of_all OR max_ns > highest_of_all END ORDER BY id"""
+"""What an export of before 2026-11 may have given to those that were imported.
+
+Blocks are left out as by `LatencySummary.left_out_of`; where that does not come to the samples that count, the latency
+lies at least between the ends of all.
+"""
 
 
 @dataclass(frozen=True)

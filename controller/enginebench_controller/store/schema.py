@@ -385,10 +385,33 @@ PASSES_BESIDE = Migration(
     "who else used the machine of a profile", ("ALTER TABLE profiles ADD COLUMN bystanders JSON",)
 )
 
+PASS_ALONE = Migration(
+    "peak memory of profiles without counters",
+    # Up to the first phase that comes again, with counters: see `Profile.peak_rss_bytes`, which these rows were before.
+    (
+        """
+        UPDATE profiles SET peak_rss_bytes = list_max(
+            [(phases->(place - 1)->>'peak_rss_bytes')::BIGINT FOR place IN range(1, coalesce(again, len(names) + 1))]
+        ) FROM (
+            SELECT id, names,
+                [place FOR place IN range(1, len(names) + 1) IF list_position(names, names[place]) < place][1] AS again
+            FROM (SELECT id, phases->>'$[*].name' AS names FROM profiles)
+        ) AS told WHERE told.id = profiles.id""",
+    ),
+)
+
 FIRST_VERSION = 6
 """What a file says of itself after the first step. Before it were five versions that no release had."""
 
-MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES), BY_KIND, SEARCHES, BOARDS, LABELS, PASSES_BESIDE)
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration("all tables", TABLES),
+    BY_KIND,
+    SEARCHES,
+    BOARDS,
+    LABELS,
+    PASSES_BESIDE,
+    PASS_ALONE,
+)
 """Step n of this list takes a file to schema version FIRST_VERSION - 1 + n. What was released is never changed."""
 
 _JOURNAL = """
@@ -422,13 +445,14 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, steps: Sequence[M
     """Take the file through every step it still needs, each in a transaction of its own with its record."""
     needed = pending(connection, path, steps)
     first = FIRST_VERSION + len(steps) - len(needed)
+    made_by = distribution_version("enginebench") if needed else ""  # read from a file
     for version, step in enumerate(needed, start=first):
         with atomic(connection):
             connection.execute(_JOURNAL)
             for statement in step.statements:
                 connection.execute(statement)
             step.fill(connection)
-            record = [version, step.name, time.time_ns(), distribution_version("enginebench")]
+            record = [version, step.name, time.time_ns(), made_by]
             connection.execute("INSERT INTO migrations VALUES (?, ?, ?, ?)", record)
 
 

@@ -5,7 +5,8 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -20,6 +21,14 @@ from enginebench_proto.agreed.meeting import READY
 START_SECONDS = 30
 STOP_SECONDS = 10
 LOCK_POLL_SECONDS = 0.1
+
+
+def _print(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
+remark: ContextVar[Callable[[str], object]] = ContextVar("remark", default=_print)
+"""Who is told what a person should know before anything runs. A script has somebody of its own, or nobody."""
 
 
 @contextlib.asynccontextmanager
@@ -73,7 +82,7 @@ async def started_agent(
 
 async def _acquire(lock: FileLock) -> None:
     if not _is_ours(lock):
-        print("another enginebench command uses this machine; waiting for it to finish", file=sys.stderr)
+        remark.get()("another enginebench command uses this machine; waiting for it to finish")
         # A thread that waits for the lock could not be interrupted: Ctrl-C would hang until the other is done.
         while not _is_ours(lock):
             await asyncio.sleep(LOCK_POLL_SECONDS)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import difflib
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from enginebench_controller.records import LOCAL_TARGET, Peak, Reservation, Targ
 from enginebench_controller.targets.addresses import check_address
 from enginebench_controller.targets.client import AgentClient, clock_sentence, skew_sentence
 from enginebench_controller.targets.connections import Connections
-from enginebench_controller.targets.local_agent import local_agent
+from enginebench_controller.targets.local_agent import local_agent, remark
 
 GREETINGS_AT_ONCE = 64
 """So many handshakes are under way together: with a thousand at once, the first would be given up before its turn."""
@@ -85,7 +84,7 @@ async def open_session(
                 _reserved_sentence(name, session.reservation(name)),
             ):
                 if sentence:
-                    print(sentence, file=sys.stderr)
+                    remark.get()(sentence)
         yield session
 
 

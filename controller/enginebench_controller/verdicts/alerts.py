@@ -274,9 +274,9 @@ def findings(home: Home, histories: Iterable[TrendHistory]) -> Findings:
     return tuple((one, tuple(islice(told, len(one.alerts)))) for one in found)
 
 
-def gate_command(alert: Alert) -> str | None:
+def gate_command(home: Home, alert: Alert) -> str | None:
     """What a person types to confirm a candidate; None where it cannot be."""
-    if alert.cause is not Cause.CANDIDATE or obstacle(alert):
+    if alert.cause is not Cause.CANDIDATE or obstacle(home, alert):
         return None
     usual = {"streams": [1], "hint": ["none"], "load": ["sync"], "requests": []}
     fields = {name: value for name, value in plan_fields(alert).items() if value != usual.get(name)}
@@ -285,15 +285,21 @@ def gate_command(alert: Alert) -> str | None:
     return shlex.join(["enginebench", "gate", alert.history.model_digest[:12], *sides, *words_of(fields)])
 
 
-def obstacle(alert: Alert) -> str:
+def obstacle(home: Home, alert: Alert) -> str:
     """Why there can be no gate."""
-    if alert.after.imported and alert.history.target != LOCAL_TARGET:
+    if alert.after.imported and alert.history.target != LOCAL_TARGET and not _is_known(home, alert):
         return "it was measured elsewhere and imported: a gate here would be of another machine"
     if None in alert.versions:
         return "the engine's version is not known on one side, so no gate can be run of it"
     if alert.history.configuration.load is Load.OPEN_LOOP:
         return "a gate has no open loop: what is slower in it needs a closed load to confirm"
     return ""
+
+
+def _is_known(home: Home, alert: Alert) -> bool:
+    """Whether the target is one that is known here as well. Another machine may have its name."""
+    found = next((one for one in home.store.snapshots() if one.target == alert.history.target), None)
+    return found is not None and found.host.cpu_model == alert.after.cpu_model
 
 
 def side_words(alert: Alert, version: str | None) -> str:
@@ -333,9 +339,9 @@ def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confi
         result = gate_of(home, entry.benchmark)
         if result is not None and _is_of(alert, result.measurements[BASE]):
             return confirmation_of(result)
-    command = gate_command(alert)
+    command = gate_command(home, alert)
     ways = "--confirm runs it" + (f", or {command}" if command else "")
-    return Confirmation(Finding.UNCONFIRMED, obstacle(alert) or f"not confirmed by a gate yet: {ways}")
+    return Confirmation(Finding.UNCONFIRMED, obstacle(home, alert) or f"not confirmed by a gate yet: {ways}")
 
 
 def _is_of(alert: Alert, base: Measurement) -> bool:

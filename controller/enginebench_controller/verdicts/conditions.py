@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, log
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.graph.matching.matched import LayerCategory
 from enginebench_controller.plan.configurations import describe_load
-from enginebench_controller.records import Configuration, Measurement, Profile
-from enginebench_controller.stats.layers import profiled_to_unprofiled
+from enginebench_controller.records import Configuration, LayerState, Measurement, Profile
+from enginebench_controller.stats.layers import profiled_to_unprofiled, ratio
 from enginebench_controller.stats.paired import RatioInterval
 from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, decide
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair
@@ -17,12 +18,12 @@ from enginebench_controller.verdicts.layers.rows import LayerRow
 from enginebench_controller.verdicts.layers.summary import letter
 from enginebench_controller.verdicts.pairing import Compared, Unmatched
 from enginebench_controller.verdicts.parity import engine_label
-from enginebench_controller.verdicts.words import asked_words, model_words
+from enginebench_controller.verdicts.words import asked_words, milliseconds, model_words
 
 NOTABLE = 0.01
 """`layer-slower` looks at rows that take at least this share of the time on either side."""
-COUNTERS_DIFFER = 0.2
-"""What counters cost is a ratio of two medians: of equal sides it differs by less."""
+_ADDED = {LayerCategory.REORDER: "reorders", LayerCategory.CONVERT: "converts"}
+"""What an engine adds to a model: more of it makes the model slower, whichever of them are each other's."""
 
 _NO_ROW = f"no layer that takes {NOTABLE:.0%} of the time is known to be one of the other's"
 
@@ -106,8 +107,10 @@ class Check:
 def check_profiles(comparison: ProfileComparison, conditions: Sequence[Condition]) -> tuple[Check, ...]:
     """Apply the conditions to each pair; `layer-slower` gives a check a row, or one that cannot tell.
 
-    `slower` holds when both the unprofiled medians and the interval of Σ layers are beyond the limit. Intervals are
-    over the inferences of one pass each; those of rows are corrected for the number of rows.
+    What only the second has fails only as a reorder or a conversion, where both sides have a graph to be joined by: all
+    of a category together, less what only the first has of it. `slower` holds when both the unprofiled medians and the
+    interval of Σ layers are beyond the limit. Intervals are over the inferences of one pass each; those of rows are
+    corrected for the number of rows.
     """
     return tuple(
         check
@@ -147,13 +150,8 @@ def _of_profiles(pair: str, found: ProfilePair, condition: Condition, told: tupl
         case ConditionMetric.SLOWER:
             yield Check(pair, "whole model", condition, *_whole_profile(found, condition.limit), told)
         case ConditionMetric.LAYER_SLOWER:
-            rows = [row for row in found.rows if _is_notable(row) and (row.is_joined or row.is_of_second)]
-            total_ns = sum(row.first.time_ns or 0 for row in found.rows)
-            for row in rows:
-                check = _row(pair, row, condition) if row.is_joined else _new_row(pair, row, condition, total_ns)
-                yield _unless_counters_differ(check, found)
-            if not rows:
-                yield Check(pair, "all layers", condition, ConditionOutcome.INCONCLUSIVE, _NO_ROW, told)
+            checks = list(_of_layers(pair, found, condition))
+            yield from checks or [Check(pair, "all layers", condition, ConditionOutcome.INCONCLUSIVE, _NO_ROW, told)]
         case ConditionMetric.MEMORY:
             first, second = ([one.peak_rss_bytes] if one.peak_rss_bytes else [] for one in (found.first, found.second))
             yield Check(pair, "peak memory", condition, *_memory(first, second, condition.limit), told)
@@ -199,28 +197,52 @@ def _is_notable(row: LayerRow) -> bool:
     return max(row.first.share or 0.0, row.second.share or 0.0) >= NOTABLE
 
 
-def _row(pair: str, row: LayerRow, condition: Condition) -> Check:
-    outcome, sentence = _slower(row.ratio, row.ratio_low, row.ratio_high, condition.limit)
-    return Check(pair, f"{row.name} ({row.operator})", condition, outcome, sentence)
+def _of_layers(pair: str, found: ProfilePair, condition: Condition) -> Iterator[Check]:
+    """A check each joined row, each one that may be another's, and one for all that engines added of each category."""
+    are_known = all(side.nodes for side in found.sides)
+    costs = _Costs(*map(profiled_to_unprofiled, found.sides))
+    for row in filter(_is_notable, found.rows):
+        subject = f"{row.name} ({row.operator})"
+        if row.is_joined:
+            found_out = _slower(row.ratio, row.ratio_low, row.ratio_high, condition.limit, costs)
+            yield Check(pair, subject, condition, *found_out)
+        elif row.is_of_second and not (are_known and row.category in _ADDED):
+            yield Check(pair, subject, condition, ConditionOutcome.INCONCLUSIVE, _unknown(row, found))
+    for category, subject in _ADDED.items() if are_known else ():
+        rows = [row for row in found.rows if row.category is category]
+        if sum(row.second.share or 0.0 for row in rows if row.is_of_second) >= NOTABLE:
+            yield Check(pair, subject, condition, *_added(rows, found, condition.limit, costs))
 
 
-def _unless_counters_differ(check: Check, pair: ProfilePair) -> Check:
-    """The check, which cannot tell where counters cost one side more than the other, by more than its limit."""
-    costs = [cost for cost in map(profiled_to_unprofiled, pair.sides) if cost]
-    limit = 1 + max(check.condition.limit, COUNTERS_DIFFER)
-    if len(costs) < 2 or 1 / limit <= costs[1] / costs[0] <= limit:
-        return check
-    told = f"counters cost A {costs[0]:.2f} times its latency and the other {costs[1]:.2f} times, which may be why"
-    return replace(check, outcome=ConditionOutcome.INCONCLUSIVE, sentence=f"{check.sentence}; {told}")
+def _unknown(row: LayerRow, found: ProfilePair) -> str:
+    nobody_knows = not row.first.layers and row.first.state in (LayerState.ABSENT, LayerState.NO_DATA)
+    share = ratio(row.second.time_ns, found.coverage.total_ns[0])
+    takes = "" if share is None else f"; it takes {share:.1%} of A's time"
+    return ("not known to be one of A's" if nobody_knows else row.outcome) + takes
 
 
-def _new_row(pair: str, row: LayerRow, condition: Condition, total_ns: int) -> Check:
-    """What only the second has is slower by all of its time, which is held against all of the first's."""
-    share = (row.second.time_ns or 0) / total_ns if total_ns else 0.0
-    fails = share > condition.limit
-    outcome = ConditionOutcome.FAILED if fails else ConditionOutcome.INCONCLUSIVE
-    sentence = f"only the second has it, and it takes {share:.1%} of the first's time" if total_ns else _NO_ROW
-    return Check(pair, f"{row.name} ({row.operator})", condition, outcome, sentence)
+def _added(rows: Sequence[LayerRow], found: ProfilePair, limit: float, costs: "_Costs") -> tuple[ConditionOutcome, str]:
+    """What only the second has makes the whole slower, less what only the first has.
+
+    It fails or cannot be told: that the whole is not slower says nothing of one that may be another's.
+    """
+    first, second = [row.first for row in rows if row.is_of_first], [row.second for row in rows if row.is_of_second]
+    only = [sum(side.time_ns or 0 for side in sides) for sides in (first, second)]
+    words = (
+        f"of those not known to be each other's A takes {milliseconds(only[0])} ms and the other "
+        f"{milliseconds(only[1])} ms; with all else equal "
+    )
+    if not (total := found.coverage.total_ns[0]):
+        return ConditionOutcome.INCONCLUSIVE, words + "the ratio is not known"
+    whole, widths = 1 + (only[1] - only[0]) / total, [side.half_width_ns for side in (*first, *second)]
+    low = high = None
+    if None not in widths:
+        # Layers share the luck of their pass, so that their widths add up.
+        width = sum(one or 0.0 for one in widths) / total
+        low, high = whole - width, whole + width
+    outcome, sentence = _slower(whole, low, high, limit, costs)
+    fails = outcome is ConditionOutcome.FAILED
+    return outcome if fails else ConditionOutcome.INCONCLUSIVE, words + sentence
 
 
 def _coverage(pair: ProfilePair, limit: float) -> tuple[ConditionOutcome, str]:
@@ -231,15 +253,45 @@ def _coverage(pair: ProfilePair, limit: float) -> tuple[ConditionOutcome, str]:
     return ConditionOutcome.FAILED if min(known) < limit else ConditionOutcome.PASSED, sentence
 
 
-def _slower(ratio: float | None, low: float | None, high: float | None, limit: float) -> tuple[ConditionOutcome, str]:
-    """Beyond the limit with its whole interval, within it with its whole interval, or not to be told."""
+@dataclass(frozen=True)
+class _Costs:
+    """What counters cost each side, as a factor of its latency; None where unknown."""
+
+    first: float | None = None
+    second: float | None = None
+
+    @property
+    def factor(self) -> float:
+        """By so much counters alone may change the ratio of a layer: nobody knows which layers pay for them."""
+        return self.second / self.first if self.first and self.second else 1.0
+
+    def __str__(self) -> str:
+        return f"counters cost A {self.first:.2f} times its latency and the other {self.second:.2f} times"
+
+
+def _slower(
+    ratio: float | None, low: float | None, high: float | None, limit: float, costs: _Costs = _Costs()
+) -> tuple[ConditionOutcome, str]:
+    """Beyond the limit with its whole interval, within it with its whole interval, or not to be told.
+
+    Both whatever counters did to it: it may be too large by the factor of their costs, or too small.
+    """
     if ratio is None:
         return ConditionOutcome.INCONCLUSIVE, "the ratio is not known"
     if low is None or high is None:
         return ConditionOutcome.INCONCLUSIVE, f"ratio {ratio:.3f}, its interval is not known"
     logs = RatioInterval(*(log(one) if one > 0 else -inf for one in (ratio, low, high)))
-    found = decide(logs, GateRule(tolerance=limit, difference=limit, beyond=limit))
-    return _OF_CONDITION[found.outcome], f"ratio {ratio:.3f}, 95 % interval {low:.3f} to {high:.3f}"
+    sentence = f"ratio {ratio:.3f}, 95 % interval {low:.3f} to {high:.3f}"
+    within, beyond = (_decided(logs, (1 + limit) * one) for one in sorted((1.0, costs.factor)))
+    if beyond is ConditionOutcome.FAILED or within is ConditionOutcome.PASSED:
+        return (beyond if beyond is ConditionOutcome.FAILED else within), sentence
+    would_be_told = _decided(logs, 1 + limit) is not ConditionOutcome.INCONCLUSIVE
+    return ConditionOutcome.INCONCLUSIVE, sentence + (f"; {costs}, which may be why" if would_be_told else "")
+
+
+def _decided(logs: RatioInterval, bound: float) -> ConditionOutcome:
+    over = bound - 1
+    return _OF_CONDITION[decide(logs, GateRule(tolerance=over, difference=over, beyond=over)).outcome]
 
 
 def _memory(first: Sequence[int], second: Sequence[int], limit: float) -> tuple[ConditionOutcome, str]:

@@ -10,6 +10,7 @@ from enginebench_controller.records import (
     Arrivals,
     Block,
     CeilingBasis,
+    Configuration,
     DisturbanceKind,
     Load,
     Measurement,
@@ -32,6 +33,8 @@ SEVERAL_TIMES = 3.0
 """An input that was never seen may take longer than others, since its memory is met for the first time; not so much."""
 LEAST_EXCESS_NS = 20_000
 """Below, a first touch of memory and a wake-up may be all there is."""
+QUEUE_SHARE = 0.5
+"""Of the requests that can be in flight: with fewer there on average, as a rule one is free for whoever arrives."""
 LONGER_QUEUE = "requests waited longer and longer for each other: a lower --rate would tell whether it keeps up"
 WARMER = "use a longer --warmup"
 SLOWER = "the machine may have become slower (heat, power, its host): more --processes would tell"
@@ -225,10 +228,18 @@ def _drifted(measurement: Measurement) -> Iterator[str]:
         if process.drift is not None:
             moved, remedy = ("rose", SLOWER) if process.drift > 0 else ("fell", WARMER)
             which = _which(process, measurement)
-            if process.drift > 0 and measurement.configuration.arrivals is not None:
+            if process.drift > 0 and _may_queue(process, measurement.configuration):
                 remedy = LONGER_QUEUE
             remedy = "the machine was disturbed meanwhile" if disturbed else remedy
             yield f"the latency {moved} by {abs(process.drift):.0%} while it was measured{which}: {remedy}"
+
+
+def _may_queue(process: Process, configuration: Configuration) -> bool:
+    """Whether arrivals may have waited for each other: rate × latency of them are there on average (Little, 1961)."""
+    if configuration.arrivals is None:
+        return False
+    there = configuration.arrivals.rate_per_s * (process.median_ns or 0.0) / 1e9
+    return bool(process.unsent_arrivals) or there >= QUEUE_SHARE * configuration.requests
 
 
 def _cut_off(measurement: Measurement) -> str | None:

@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 
 import invented_profiles
+from controller.verdicts.chains import chain, layer
 from enginebench_controller.cli.commands import profiles
+from enginebench_controller.cli.commands.compare import print_comparison
 from enginebench_controller.cli.commands.profiles import print_layers, print_profiles, print_summary, print_types
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
 
 PROFILE = invented_profiles.profile()
 COMPUTED = replace(PROFILE, layers=(replace(PROFILE.layers[0], flops=6912), *PROFILE.layers[1:]))
@@ -118,3 +121,12 @@ def test_passes_of_one_command_end_with_what_lays_them_beside_each_other(capsys)
     assert capsys.readouterr().err.endswith("layer beside layer: `enginebench compare aa000001 bb000002`\n")
     profiles._print(passes[:1], [], 1)
     assert "beside" not in capsys.readouterr().err
+
+
+def test_notes_on_three_profiles_stand_once_and_say_of_which_they_are(capsys):
+    first = chain("a", [layer(0, 1_000_000)], unprofiled_ns=100_000)
+    others = [chain(name, [layer(0, 500_000)], unprofiled_ns=ns) for name, ns in (("b", 50_000), ("c", 300_000))]
+    again = replace(others[1], id="d")
+    print_comparison(compare_profiles([first, *others, again]), 0)
+    notes = [line for line in capsys.readouterr().err.splitlines() if "layers and latency disagree" in line]
+    assert [line.split(": layers")[0].strip() for line in notes] == ["note: C, D against A"]

@@ -20,3 +20,12 @@ def test_of_one_model_the_histories_of_no_other_are_read(tmp_path, monkeypatch):
     done = CliRunner().invoke(make_app(("trend", "net")), ("trend", "net"))
     assert done.exit_code == 0, done.output
     assert asked == [(digest("net"), None, None)]
+
+
+def test_a_file_that_happens_to_have_the_name_is_no_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
+    keep_history(default_home().store, "net", Change(), points=2)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net").write_text("a note")
+    done = CliRunner().invoke(make_app(("trend", "net")), ("trend", "net"))
+    assert done.exit_code == 0, done.output

@@ -265,6 +265,25 @@ def test_a_file_that_cannot_be_used_is_refused_and_nothing_is_stored(importing, 
     assert not importing.path.exists()
 
 
+def test_samples_of_another_are_told_also_where_some_are_left_out(importing, tmp_path):
+    exporting = Store(tmp_path / "exporting.duckdb")
+    exporting.add_benchmark(invented.benchmark(B1))
+    one, raw = invented.left_out(M1)
+    exporting.add_measurement(replace(one, benchmark_id=B1), raw)
+    file = tmp_path / "export.json"
+    file.write_text(export_benchmarks(exporting, [B1]))
+
+    def mixed(document):
+        other = invented.samples("another", latency_ms=4.01)
+        for place, block in enumerate(measured(document)["samples"]):
+            block["latency_ns"] = other[place].latency_ns.tolist()
+
+    with pytest.raises(InputError, match="they are another's"):
+        import_benchmarks(importing, read_file(edited(file, mixed)))
+    file.write_text(export_benchmarks(exporting, [B1]))
+    assert import_benchmarks(importing, read_file(file)) == (B1,)
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

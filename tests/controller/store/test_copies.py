@@ -251,13 +251,21 @@ def test_a_check_reads_everything_and_finds_what_belongs_to_nothing(store):
     assert any("measurement m1 has" in problem and "of 200 iterations" in problem for problem in problems)
 
 
-@pytest.mark.fault(17)
 def test_a_check_finds_samples_of_another_measurement(store):
     store.add_measurement(invented.measured("m9000000"), invented.samples("another", latency_ms=9))
     (problem,) = store.check().problems
     assert problem.startswith("measurement m9000000 has samples that are not its own")
 
 
+def test_a_check_finds_them_also_where_samples_are_left_out(store):
+    for identity in ("m2", "m3"):
+        one, raw = invented.left_out(identity)
+        store.add_measurement(one, raw if identity == "m2" else invented.samples("another", latency_ms=4.01))
+    (problem,) = store.check().problems
+    assert problem.startswith("measurement m3 has samples that are not its own")
+
+
+@pytest.mark.fault(17)
 def test_a_check_tells_damage(store):
     store.add_measurement(invented.measured("m2", iterations=50_000), invented.samples("m2", iterations=50_000))
     shutil.copy(store.path, sound := store.path.with_name("sound"))

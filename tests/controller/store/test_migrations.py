@@ -6,9 +6,10 @@ import duckdb
 import pytest
 
 import invented
+import invented_profiles
 from controller.plain import fields
 from enginebench_controller.errors import StoreError
-from enginebench_controller.records import Derivation, DerivationKind, Disturbance, DisturbanceKind
+from enginebench_controller.records import Derivation, DerivationKind, Disturbance, DisturbanceKind, Phase
 from enginebench_controller.store import schema
 from enginebench_controller.store.schema import FIRST_VERSION, MIGRATIONS, Migration, migrate, schema_version
 from enginebench_controller.store.store import Store
@@ -124,6 +125,23 @@ def test_a_file_from_before_the_first_release_is_left_alone_and_told_what_to_do(
         with pytest.raises(StoreError, match=r"before its first release \(0\.0\.9, schema 5; .* move it away"):
             use()
     assert query(of_today, "SELECT count(*) FROM benchmarks") == [(1,)]
+
+
+def test_what_a_profile_of_before_says_of_memory_is_without_its_counters(tmp_path):
+    store = Store(tmp_path / "results.duckdb")
+    alone = (Phase("compile", 1, 100), Phase("warm_up", 1, 300), Phase("steady_state", 1))
+    counted = (Phase("compile", 1, 900), Phase("profile", 1, 700))
+    phases = {"p1": alone + counted, "p2": counted, "p3": alone[2:], "p4": ()}
+    for identity, these in phases.items():
+        store.add_profile(invented_profiles.profile(identity, phases=these))
+    with duckdb.connect(store.path) as connection:
+        connection.execute("UPDATE profiles SET peak_rss_bytes = 1000")
+        take_back_to_the_first_step(connection)
+
+    assert {one.id: one.peak_rss_bytes for one in store.profiles()} == {"p1": 300, "p2": 900, "p3": None, "p4": None}
+    assert dict(query(store.path, "SELECT id, peak_rss_bytes FROM profiles")) == {
+        one.id: one.peak_rss_bytes for one in store.profiles()
+    }
 
 
 SENTENCES = {

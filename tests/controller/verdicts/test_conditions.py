@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
-from controller.verdicts.chains import chain, layer, reorder, times
+from controller.verdicts.chains import OTHER_ENGINE, chain, layer, reorder, times
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Phase
 from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
@@ -102,19 +102,90 @@ def test_each_layer_worth_speaking_of_is_a_check_of_its_own():
     ]
 
 
-def test_a_layer_that_only_the_second_has_is_held_against_all_of_the_first():
-    first, second = chain("a", [layer(0, 100_000)]), chain("b", [layer(0, 100_000), reorder(1, 50_000)])
-    outcomes = {check.subject: check for check in profiles_checked("layer-slower>10%", first, second)}
-    assert outcomes["conv0 (Conv)"].outcome is ConditionOutcome.PASSED
-    (new,) = (check for subject, check in outcomes.items() if subject != "conv0 (Conv)")
-    assert new.outcome is ConditionOutcome.FAILED and "takes 50.0% of the first's time" in new.sentence
-    unsure = profiles_checked("layer-slower>60%", first, second)
-    assert [check.outcome for check in unsure] == [ConditionOutcome.PASSED, ConditionOutcome.INCONCLUSIVE]
-    gone = profiles_checked("layer-slower>10%", second, replace(first, id="c"))
-    assert [check.outcome for check in gone] == [ConditionOutcome.PASSED], "what is gone is not slower"
+def layer_outcomes(condition, first, second):
+    return {check.subject: check.outcome for check in profiles_checked(condition, first, second)}
 
 
-def test_no_layer_is_slower_where_counters_cost_one_side_much_more():
+def added(identity, *reorders, **fields):
+    return chain(identity, [layer(0, 100_000), *(reorder(*one) for one in reorders)], **fields)
+
+
+def test_what_only_the_second_engine_added_is_held_against_all_of_the_first():
+    first, second = added("a"), added("b", (1, 50_000))
+    outcomes = layer_outcomes("layer-slower>10%", first, second)
+    assert outcomes == {"conv0 (Conv)": ConditionOutcome.PASSED, "reorders": ConditionOutcome.FAILED}
+    assert layer_outcomes("layer-slower>60%", first, second)["reorders"] is ConditionOutcome.INCONCLUSIVE
+    noisy = chain("c", [layer(0, 100_000), replace(reorder(1, 0), time_ns=times(50_000, spread=1.9))])
+    assert layer_outcomes("layer-slower>10%", first, noisy)["reorders"] is ConditionOutcome.INCONCLUSIVE
+    assert list(layer_outcomes("layer-slower>10%", second, replace(first, id="d"))) == ["conv0 (Conv)"], "it is gone"
+
+
+def test_a_reorder_in_place_of_another_fails_by_the_time_that_it_adds():
+    first, faster, slower = added("a", (1, 60_000)), added("b", (2, 30_000)), added("c", (2, 90_000))
+    (_, check) = profiles_checked("layer-slower>10%", first, faster)
+    assert check.outcome is ConditionOutcome.INCONCLUSIVE
+    assert "not known to be each other's A takes 0.060 ms and the other 0.030 ms" in check.sentence
+    assert layer_outcomes("layer-slower>10%", first, slower)["reorders"] is ConditionOutcome.FAILED
+    assert layer_outcomes("layer-slower>20%", first, slower)["reorders"] is ConditionOutcome.INCONCLUSIVE
+
+
+def test_many_small_reorders_are_worth_speaking_of_together():
+    second = added("b", *((place, 900) for place in range(1, 20)))
+    assert layer_outcomes("layer-slower>10%", added("a"), second)["reorders"] is ConditionOutcome.FAILED
+
+
+def without_graph(one):
+    return replace(
+        one, nodes=(), coverage=None, layers=tuple(replace(part, category="", group=None) for part in one.layers)
+    )
+
+
+@pytest.mark.parametrize("known", ["neither", "first", "second"])
+def test_no_layer_fails_for_not_being_joined_where_a_graph_is_missing(known):
+    first, second = chain("a", [layer(0, 100_000)]), chain("b", [layer(0, 50_000, engine=OTHER_ENGINE)])
+    second = replace(second, engine=OTHER_ENGINE)
+    first, second = (
+        (first if known == "first" else without_graph(first)),
+        (second if known == "second" else without_graph(second)),
+    )
+    (check,) = profiles_checked("layer-slower>10%", first, second)
+    assert check.outcome is ConditionOutcome.INCONCLUSIVE
+    assert check.sentence == "not known to be one of A's; it takes 50.0% of A's time"
+
+
+def test_what_the_first_did_not_execute_is_told_and_fails_nothing():
+    first = chain("a", [layer(0, 100_000), layer(1, None)])
+    second = chain("b", [layer(0, 100_000), layer(1, 50_000)])
+    check = profiles_checked("layer-slower>10%", first, second)[1]
+    assert (check.subject, check.outcome) == ("conv1 (Conv)", ConditionOutcome.INCONCLUSIVE)
+    assert check.sentence == "not executed in A; it takes 50.0% of A's time"
+
+
+def counted(identity, time_ns, cost):
+    return replace(
+        chain(identity, [layer(0, time_ns)]), unprofiled_latency_ns=100_000, profiled_latency_ns=100_000 * cost
+    )
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "costs", "outcome"),
+    [
+        (1_000_000, (0.96, 1.21), ConditionOutcome.FAILED),
+        (100_000, (0.96, 1.21), ConditionOutcome.PASSED),
+        (120_000, (0.96, 1.21), ConditionOutcome.INCONCLUSIVE),
+        (120_000, (1.21, 0.96), ConditionOutcome.FAILED),
+        (100_000, (1.21, 0.96), ConditionOutcome.INCONCLUSIVE),
+        (80_000, (1.21, 0.96), ConditionOutcome.PASSED),
+    ],
+)
+def test_what_counters_cost_moves_the_bound_of_a_layer(time_ns, costs, outcome):
+    sides = (counted(name, time, cost) for name, time, cost in zip("ab", (100_000, time_ns), costs, strict=True))
+    (check,) = profiles_checked("layer-slower>10%", *sides)
+    assert check.outcome is outcome
+    assert ("which may be why" in check.sentence) == (outcome is ConditionOutcome.INCONCLUSIVE)
+
+
+def test_no_layer_is_slower_by_what_counters_cost_one_side_more():
     first, second = chain("a", [layer(0, 100_000)]), chain("b", [layer(0, 300_000)], unprofiled_ns=100_000)
     (check,) = profiles_checked("layer-slower>10%", first, second)
     assert check.outcome is ConditionOutcome.INCONCLUSIVE

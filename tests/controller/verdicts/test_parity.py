@@ -260,6 +260,20 @@ def test_a_measurement_without_quiet_time_is_called_disturbed_and_not_too_short(
     ), "no longer warm-up makes quicker what became slower"
 
 
+def test_who_can_wait_for_nobody_waits_in_no_growing_queue():
+    def remedy(rate_per_s, **fields):
+        arrivals = Arrivals(rate_per_s)
+        one = Process(0, drift=0.3, median_ns=4e6, **fields)
+        open_loop = replace(quiet().configuration, load=Load.OPEN_LOOP, arrivals=arrivals, requests=2)
+        kept_up = {"throughput_items_per_s": rate_per_s, "processes": (one,)}
+        (sentence,) = doubts(replace(quiet(), configuration=open_loop, **kept_up))
+        return sentence.partition(": ")[2]
+
+    assert remedy(1).startswith("the machine may have become slower")
+    assert remedy(300).startswith("requests waited longer and longer"), "more than one of two is busy on average"
+    assert remedy(1, scheduled_arrivals=100, unsent_arrivals=1).startswith("requests waited longer and longer")
+
+
 def test_too_few_inferences_to_tell_are_no_finding_of_unsteadiness():
     slow = Process(0, warm_up=WarmUp(None, 4, "too few inferences to tell (2 and 2): the median still rose"))
     assert doubts(replace(quiet(), processes=(slow,))) == (

@@ -49,6 +49,7 @@ from enginebench_controller.verdicts.layers.profiles import (
     how_sure,
     joined_sentence,
     precisions,
+    told_remarks,
     verdicts,
     whole_sentence,
 )
@@ -136,7 +137,7 @@ def print_comparison(comparison: ProfileComparison, most: int) -> None:
     for place, pair in enumerate(comparison.pairs, start=1):
         remark(whole_sentence(pair, letter(place)))
     _print_summary(comparison)
-    for sentence in (*comparison.remarks, *(one for pair in comparison.pairs for one in pair.remarks)):
+    for sentence in (*comparison.remarks, *told_remarks(comparison.pairs)):
         remark(f"  note: {sentence}")
     for place, pair in enumerate(comparison.pairs, start=1):
         _print_types(pair, letter(place))

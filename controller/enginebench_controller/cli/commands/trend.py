@@ -1,5 +1,6 @@
 """`enginebench trend`: what has been measured again and again, where it changed, and who it was."""
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -98,7 +99,9 @@ def _digests(home: Home, model: str | None) -> Sequence[str | None]:
     if model is None:
         return [None]
     file, known = Path(model), home.store.repeated_models()
-    if file.is_file():
+    # Any file of a model's name may lie in the working folder.
+    is_file = (os.sep in model or file.suffix.lower() in home.library.suffixes()) and file.is_file()
+    if is_file:
         held = home.library.digest_of(file)
         found = [digest for digest in known if digest == held]
     elif file.suffix.lower() in SUFFIXES:  # gone since: the library took its stem as the name
@@ -107,9 +110,9 @@ def _digests(home: Home, model: str | None) -> Sequence[str | None]:
         wanted = model.removeprefix("zoo:")
         found = [digest for digest, name in known.items() if name == wanted or digest.startswith(wanted)]
     if not found:
-        which = f"what is in {model!r} now" if file.is_file() else f"no model {model!r}"
+        which = f"what is in {model!r} now" if is_file else f"no model {model!r}"
         names = ", ".join(sorted(set(known.values()))[:8])
-        told = f"{which} was {'not ' * file.is_file()}measured more than once"
+        told = f"{which} was {'not ' * is_file}measured more than once"
         raise InputError(told + (f"; these were: {names}" if names else ""))
     return found
 

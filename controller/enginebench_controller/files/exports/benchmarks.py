@@ -118,14 +118,18 @@ class ExportedMeasurementForm(MeasurementForm):
     def _with_its_own_samples(self) -> Self:
         """Until 2026-11 exports of five measurements and more gave some of them samples of others."""
         told = self.latency.to(LatencySummary) if self.latency else None
-        series = [one.latency_ns for one in self.samples if one.latency_ns]
-        if told is None or not series or told.excluded:
+        series = [one for one in self.samples if one.latency_ns]
+        if told is None or not series:
             return self
-        ends = min(map(min, series)), max(map(max, series))
-        if ends != (told.min_ns, told.max_ns):
+        left_out = told.left_out_of(self.blocks)
+        counted = [one for one in series if (one.process, one.block) not in left_out]
+        is_known = not told.excluded or sum(len(one.latency_ns) for one in counted) == told.samples
+        ends = _ends(counted if is_known else series)
+        lowest, highest = told.min_ns, told.max_ns
+        if not (ends == (lowest, highest) if is_known else ends[0] <= lowest and highest <= ends[1]):
             raise ValueError(
-                f"its samples lie between {ends[0]:,} and {ends[1]:,} ns, and its latency between {told.min_ns:,} and "
-                f"{told.max_ns:,}: they are another's, so export it again"
+                f"its samples lie between {ends[0]:,} and {ends[1]:,} ns, and its latency between {lowest:,} and "
+                f"{highest:,}: they are another's, so export it again"
             )
         return self
 
@@ -243,6 +247,10 @@ def output_data(output: CapturedOutput) -> Document:
 def _require_once(what: str, keys: Sequence[object]) -> None:
     if twice := [key for key, count in Counter(keys).items() if count > 1]:
         raise ValueError(f"{what} {twice[0]} is there twice")
+
+
+def _ends(samples: Sequence[SamplesForm]) -> tuple[int, int]:
+    return min(min(one.latency_ns) for one in samples), max(max(one.latency_ns) for one in samples)
 
 
 def _array(series: list[int] | None) -> NDArray[np.int64] | None:

@@ -1,8 +1,7 @@
 """Joining matched profiles: of other engines, versions, batches or machines."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from enginebench_controller.graph.matching.algorithms import Components
 from enginebench_controller.graph.matching.dataflow import DataFlow
@@ -17,6 +16,7 @@ from enginebench_controller.graph.matching.matched import (
     RowPart,
     mean_layer_ns,
 )
+from enginebench_controller.graph.matching.strangers import Kind, Stranger, strangers
 from enginebench_controller.records import LayerState
 
 Link = tuple[int, int]
@@ -78,17 +78,6 @@ def join(first: MatchedProfile, *others: MatchedProfile) -> Join:
     return _Joining([first, *others]).join()
 
 
-@dataclass(frozen=True)
-class _Stranger:
-    """What a layer that is no part of the model is known by; `namer` is its engine, or else its profile's number."""
-
-    category: LayerCategory
-    namer: str | int
-    name: str
-    type: str
-    number: int = 0
-
-
 class _Joining:
     """`_forth[k]` maps the first graph's nodes to those of graph k, `_back[k]` the other way round."""
 
@@ -98,7 +87,8 @@ class _Joining:
         self._back = [{there: here for here, there in forth.items()} for forth in self._forth]
 
     def join(self) -> Join:
-        rows = [*(self._row(items) for items in self._components()), *self._unmatched_rows()]
+        components = self._components()
+        rows = [*(self._row(items) for items in components), *self._stranger_rows(components)]
         sides = range(len(self._profiles))
         joined = [row for row in rows if row.is_joined]
         return Join(
@@ -151,24 +141,33 @@ class _Joining:
             for there, forth, back in zip(nodes[1:], self._forth[1:], self._back[1:], strict=True)
         )
 
-    def _unmatched_rows(self) -> Iterator[Row]:
-        """A row for each layer that is no part of the model; an engine gives the same one the same name and type."""
-        found: dict[_Stranger, dict[int, int]] = {}
-        for side, profile in enumerate(self._profiles):
-            alike: Counter[_Stranger] = Counter()
-            for place, group in enumerate(profile.matching.group_of_layer):
-                if group is None:
-                    layer, category = profile.layers[place], profile.matching.categories[place]
-                    one = _Stranger(category, profile.engine or side, layer.name, layer.type)
-                    found.setdefault(replace(one, number=alike[one]), {})[side] = place
-                    alike[one] += 1
-        absent = RowPart((), (), None, LayerState.ABSENT)
-        for one, places in found.items():
+    def _stranger_rows(self, components: Sequence[Sequence[Item]]) -> Iterator[Row]:
+        """A row for each layer that is no part of the model."""
+        rows: list[dict[int, int]] = [{} for _ in self._profiles]
+        for row, items in enumerate(components):
+            for side, group in items:
+                rows[side][group] = row
+        found = strangers(self._profiles, rows)
+        alike: dict[Kind, set[tuple[frozenset[int], bool]]] = defaultdict(set)
+        for one in found:
+            alike[one.kind].add((frozenset(one.places), one.is_known))
+        for one in found:
             sides = (
-                _present(profile, (places[side],), ()) if side in places else absent
+                _present(profile, (one.places[side],), ())
+                if side in one.places
+                else RowPart((), (), None, self._why_no_stranger(side, one, alike[one.kind]))
                 for side, profile in enumerate(self._profiles)
             )
-            yield Row(tuple(sides), one.category, exact=True)
+            yield Row(tuple(sides), category=one.kind[0], exact=True)
+
+    def _why_no_stranger(self, side: int, one: Stranger, alike: Iterable[tuple[frozenset[int], bool]]) -> LayerState:
+        """Absent only where no layer here may be it; `alike`: which sides have each of its kind, and if it is known."""
+        may_be = any(
+            side in sides and sides.isdisjoint(one.places) and not (is_known and one.is_known)
+            for sides, is_known in alike
+        )
+        has_graphs = all(self._profiles[place].graph.nodes for place in (side, *one.places))
+        return LayerState.ABSENT if has_graphs and not may_be else LayerState.NO_DATA
 
     def _largest_share(self, side: int, rows: Sequence[Row]) -> float:
         folded = DataFlow(self._profiles[side].graph).folded
@@ -195,7 +194,7 @@ def _present(profile: MatchedProfile, layers: tuple[int, ...], nodes: tuple[int,
 def _why_missing(profile: MatchedProfile, nodes: Sequence[int]) -> LayerState:
     """Why no layer of this profile runs these nodes of its graph."""
     if not nodes:
-        return LayerState.ABSENT
+        return LayerState.ABSENT if profile.graph.nodes else LayerState.NO_DATA
     if all(profile.matching.nodes[node] is NodeState.FOLDED for node in nodes):
         return LayerState.OPTIMIZED_AWAY
     strangers = (

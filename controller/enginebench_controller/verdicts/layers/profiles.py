@@ -16,7 +16,7 @@ from enginebench_controller.stats.layers import MeanRatio, compare_means, mean_t
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.layers.advisor import advise
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, PeakShares, layer_rows, plain_precision
-from enginebench_controller.verdicts.layers.summary import SettingDifference, settings_that_differ, unlike
+from enginebench_controller.verdicts.layers.summary import SettingDifference, letter, settings_that_differ, unlike
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.words import UNKNOWN, change_words, factor_words, milliseconds, percent
 
@@ -123,6 +123,12 @@ def _type_side(layers: Sequence[Layer], total: int) -> TypeSide:
 
 _AS_FAST = 1.05
 """Ratios nearer to 1 than this disagree about nothing."""
+_COSTS_NOTHING = 0.9
+"""Medians of equal passes differ by less than from 1 to this."""
+_UNLIKE_HALVES = (
+    "counters make nothing faster, so the machine was slower in the half of a profile without them: believe neither, "
+    "and profile again"
+)
 
 
 @dataclass(frozen=True)
@@ -318,18 +324,32 @@ def _remarks(profiles: tuple[Profile, Profile]) -> Iterator[str]:
 
 
 def _disagreement(pair: ProfilePair) -> Iterator[str]:
-    """Where the layers call one side faster and the latency without counters the other: it is counters that differ."""
+    """Where the layers call one side faster and the latency without counters the other.
+
+    It is counters that differ, unless a side was faster with them: then its halves did not find the same machine.
+    """
     latency, layers = pair.latency_ratio, pair.layers.ratio if pair.layers else None
     if not latency or not layers or (latency > 1) == (layers > 1):
         return
     if min(abs(log(latency)), abs(log(layers))) > log(_AS_FAST):
-        costs = " and ".join(
-            f"{cost:.2f} times" if cost else UNKNOWN for cost in map(profiled_to_unprofiled, pair.sides)
-        )
+        costs = [profiled_to_unprofiled(one) for one in pair.sides]
+        told = " and ".join(f"{cost:.2f} times" if cost else UNKNOWN for cost in costs)
+        is_unlike = any(cost and cost < _COSTS_NOTHING for cost in costs)
         yield (
             f"layers and latency disagree: the layers take {factor_words(layers)} the time, the model without counters "
-            f"{factor_words(latency)}. With counters it takes {costs} as long as without; believe the latency"
+            f"{factor_words(latency)}. With counters it takes {told} as long as without; "
+            + (_UNLIKE_HALVES if is_unlike else "believe the latency")
         )
+
+
+def told_remarks(pairs: Sequence[ProfilePair]) -> Iterator[str]:
+    """What is to be said of the pairs, each sentence once; of several pairs with the letters of those that it is of."""
+    letters: dict[str, list[str]] = {}
+    for place, pair in enumerate(pairs, start=1):
+        for remark in pair.remarks:
+            letters.setdefault(remark, []).append(letter(place))
+    for remark, own in letters.items():
+        yield f"{', '.join(own)} against A: {remark}" if len(pairs) > 1 else remark
 
 
 def whole_sentence(pair: ProfilePair, other: str) -> str:

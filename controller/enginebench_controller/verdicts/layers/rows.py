@@ -152,10 +152,14 @@ class LayerRow:
         return self.first.state is self.second.state is LayerState.EXECUTED
 
     @property
+    def is_of_first(self) -> bool:
+        """Whether the first executed it, and nothing that the second executed is known to be the same."""
+        return self.first.state is LayerState.EXECUTED and not self.is_joined
+
+    @property
     def is_of_second(self) -> bool:
-        """Whether only the second executed it; not where a layer of the first of which nothing is known may have it."""
-        elsewhere = (LayerState.EXECUTED, LayerState.NO_DATA)
-        return self.second.state is LayerState.EXECUTED and self.first.state not in elsewhere
+        """Whether the second executed it, and nothing that the first executed is known to be the same."""
+        return self.second.state is LayerState.EXECUTED and not self.is_joined
 
     @property
     def outcome(self) -> str:

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from small_graphs import graph, idle, layer, profile, renamed
 
+from enginebench_controller.graph.matching.layers_to_nodes import match_layers
 from enginebench_controller.graph.matching.matched import Join, LayerCategory, MatchedProfile
 from enginebench_controller.graph.matching.profile_to_profile import join
-from enginebench_controller.records import LayerState
+from enginebench_controller.records import Layer, LayerState
 
 NET = graph("""
     conv1: Conv(x, w_1) -> c1
@@ -81,20 +82,90 @@ def test_layers_that_are_no_part_of_the_model_have_rows_of_their_own() -> None:
     assert found.total_ns == (400, 407)
 
 
-def test_what_one_engine_adds_on_both_sides_is_one_row() -> None:
-    added = [layer("r", "Reorder", time_ns=[7]), layer("r", "Reorder", time_ns=[5]), layer("q", "Reorder", time_ns=[3])]
-    one, other = profile(NET, *fused().layers, *added[:2]), profile(NET, added[0], *fused().layers, *added[1:])
-    found = join(*(replace(each, engine="ort") for each in (one, other)))
-    assert [names for names in table(found, one, other) if set(names) & {"r", "q"}] == [
-        ("r", "r"),
-        ("r", "r"),
-        ("absent", "q"),
+def strangers(engines: tuple[str | None, str | None], *sides: list[Layer]) -> list[tuple[str, ...]]:
+    """The rows of what engines added to the fused layers."""
+    added = {one.name for side in sides for one in side}
+    made = [
+        replace(profile(NET, *fused().layers, *side), engine=engine)
+        for side, engine in zip(sides, engines, strict=True)
     ]
-    assert [row.sides[1].time_ns for row in found.rows if row.category is LayerCategory.REORDER] == [7, 5, 3]
-    assert (found.joined_ns, is_conserved(found)) == ((412, 412), True)
+    found = join(*made)
+    assert is_conserved(found)
+    return [names for names in table(found, *made) if set(names) & added]
+
+
+ORT = ("ort", "ort")
+
+
+def test_what_one_engine_adds_on_both_sides_by_a_name_that_tells_is_one_row() -> None:
+    one, other = [layer("x_abcd_conv1", "Reorder")], [layer("c2_abcd_fc", "Reorder"), layer("x_abcd_conv1", "Reorder")]
+    assert strangers(ORT, one, other) == [("x_abcd_conv1", "x_abcd_conv1"), ("absent", "c2_abcd_fc")]
     for engines in (("ort", "vino"), (None, None)):
-        apart = join(*(replace(each, engine=engine) for each, engine in zip((one, other), engines, strict=True)))
-        assert len([row for row in apart.rows if row.category is LayerCategory.REORDER]) == 5
+        assert len(strangers(engines, one, other)) == 3
+
+
+def moving(name: str, reads: str, writes: str, shape: tuple[int, ...] = (1, 8, 4, 4)) -> Layer:
+    return layer(name, "ReorderOutput", reads=reads, writes=writes, shapes=[shape])
+
+
+def test_numbered_names_are_joined_by_what_is_moved_and_never_by_their_numbers() -> None:
+    def made(*added: Layer) -> MatchedProfile:
+        convs = [
+            layer(f"conv{number}", "Conv", f"conv{number} relu{number}", reads="x", writes=f"reorder_token_{number}")
+            for number in (1, 2)
+        ]
+        return replace(profile(NET, *convs, *added), engine="ort")
+
+    first, last = ("reorder_token_1", "r1"), ("reorder_token_2", "r2")
+    one = made(moving("ReorderOutput", *first), moving("ReorderOutput_token_7", *last))
+    other = made(moving("ReorderOutput_token_7", *first, (4, 8, 4, 4)), moving("ReorderOutput", *last))
+    found = join(one, other)
+    assert table(found, one, other)[2:] == [
+        ("ReorderOutput", "ReorderOutput_token_7"),
+        ("ReorderOutput_token_7", "ReorderOutput"),
+    ]
+    assert found.joined_rows == 4
+    others = made(moving("ReorderOutput_token_7", *first, (1, 2, 16, 4)), moving("ReorderOutput", *last))
+    assert [names for names in table(join(one, others), one, others)[2:] if "absent" not in names] == [
+        ("ReorderOutput_token_7", "ReorderOutput")
+    ]
+    twice = made(moving("ReorderOutput", *first), moving("ReorderOutput_token_7", *first))
+    assert ("ReorderOutput", "no_data") in table(join(one, twice), one, twice), "either of the two may be it"
+
+
+def test_what_moves_a_part_of_a_row_is_not_known_by_the_row() -> None:
+    def made(reorder: Layer, *convs: tuple[str, str]) -> MatchedProfile:
+        parts = [layer(nodes, "Conv", nodes, writes=writes) for nodes, writes in convs]
+        return replace(profile(NET, *parts, reorder), engine="ort")
+
+    one = made(moving("ReorderOutput", "t1", "r1"), ("conv1 relu1", "t1"), ("conv2 relu2", "t2"), ("pool fc", "y"))
+    whole = made(moving("ReorderOutput", "t2", "r2"), ("conv1 relu1 conv2 relu2", "t2"), ("pool fc", "y"))
+    assert ("ReorderOutput", "no_data") in table(join(one, whole), one, whole)
+
+
+def test_what_moves_an_input_is_known_by_it() -> None:
+    chains = [
+        [layer("input", "Input", writes="x"), layer(name, "Reorder", reads="x", writes="blocked")]
+        for name in ("Reorder_1", "Reorder_4")
+    ]
+    assert strangers(ORT, *chains) == [("input", "input"), ("Reorder_1", "Reorder_4")]
+
+
+def test_numbered_names_of_which_nothing_else_is_known_stay_apart() -> None:
+    one, other = [layer("Reorder_1", "Reorder")], [layer("Reorder_1", "Reorder"), layer("Reorder_2", "Reorder")]
+    assert strangers(ORT, one, other) == [("Reorder_1", "no_data"), ("no_data", "Reorder_1"), ("no_data", "Reorder_2")]
+
+
+def test_equal_names_on_one_side_are_not_joined_by_their_order() -> None:
+    one = [layer("a_to_b", "Reorder", time_ns=[7])]
+    other = [layer("a_to_b", "Reorder", time_ns=[3]), layer("a_to_b", "Reorder", time_ns=[7])]
+    assert strangers(ORT, one, other) == [("a_to_b", "no_data"), ("no_data", "a_to_b"), ("no_data", "a_to_b")]
+
+
+def test_without_a_graph_nobody_knows_what_is_absent() -> None:
+    bare = MatchedProfile(graph(""), fused("b_").layers, match_layers(graph(""), fused("b_").layers), "vino")
+    found = join(fused("a_"), bare)
+    assert {side.state for row in found.rows for side in row.sides if not side.layers} == {LayerState.NO_DATA}
 
 
 def test_why_a_side_is_missing_is_told_apart() -> None:

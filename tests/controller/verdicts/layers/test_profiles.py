@@ -12,7 +12,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.files.verdicts.comparisons import comparison_document
 from enginebench_controller.records import IMPOSED_SPARSITY, Effective, HostFacts, LayerState, Readback, ReadbackSource
 from enginebench_controller.verdicts.layers import rows
-from enginebench_controller.verdicts.layers.profiles import compare_profiles, how_sure, whole_sentence
+from enginebench_controller.verdicts.layers.profiles import compare_profiles, how_sure, told_remarks, whole_sentence
 from enginebench_controller.verdicts.layers.rows import LayerVerdict
 
 
@@ -147,6 +147,23 @@ def test_layers_that_call_the_slower_side_faster_are_told_with_what_to_believe()
     assert "latency without counters: – (not known on both sides); Σ layers: × 1.000" in whole_sentence(
         compared(first, unknown), "B"
     )
+
+
+def test_where_counters_seem_to_make_a_side_faster_neither_is_to_be_believed():
+    first = chain("a", [layer(0, 1_000_000)], unprofiled_ns=900_000)
+    (sentence,) = compared(first, chain("b", [layer(0, 500_000)], unprofiled_ns=1_500_000)).remarks
+    assert "takes 1.11 times and 0.33 times as long as without; counters make nothing faster" in sentence
+    assert "profile again" in sentence and "believe the latency" not in sentence
+
+
+def test_remarks_of_several_pairs_are_told_once_with_whom_they_are_of():
+    first = chain("a", [layer(0, 1_000_000)], unprofiled_ns=100_000)
+    odd = chain("b", [layer(0, 500_000)], unprofiled_ns=300_000)
+    (alone,) = told_remarks(compare_profiles([first, odd]).pairs)
+    assert alone.startswith("layers and latency disagree")
+    usual, other = chain("c", [layer(0, 500_000)], unprofiled_ns=50_000), replace(odd, id="d")
+    (sentence,) = told_remarks(compare_profiles([first, odd, usual, other]).pairs)
+    assert sentence == f"B, D against A: {alone}"
 
 
 def test_a_baseline_of_zero_has_no_ratio_and_is_still_compared():
