@@ -29,6 +29,7 @@ if find_spec("jsonschema") and find_spec("typer"):  # likewise
     check_all_commands()
 
 
+@pytest.hookimpl(tryfirst=True)  # before that of xdist, which reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep tests together that share what their module makes, as an agent: each process would make it for itself."""
     for item in items:

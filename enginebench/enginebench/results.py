@@ -384,13 +384,16 @@ def through(work: Coroutine[Any, Any, T], say: Callable[[str], object] | None = 
 
 @contextmanager
 def _interrupted_at_once() -> Iterator[None]:
-    """Ctrl-C raises here: what asyncio.run has in its place cancels a task of the loop that waits for this call.
+    """Ctrl-C raises here: what asyncio has in its place waits for the loop that waits for this call.
 
-    A handler of the caller's own stays.
+    A handler of the caller's own stays, but for one that is the loop's.
     """
     found = signal.getsignal(signal.SIGINT)
-    of_whom = getattr(getattr(found, "func", None), "__self__", None)
-    if threading.current_thread() is not threading.main_thread() or not isinstance(of_whom, asyncio.Runner):
+    # `asyncio.run` has a method of its runner there, and `add_signal_handler` a function that does nothing.
+    waits = isinstance(getattr(getattr(found, "func", None), "__self__", None), asyncio.Runner) or getattr(
+        found, "__module__", ""
+    ).startswith("asyncio.")
+    if threading.current_thread() is not threading.main_thread() or not waits:
         yield
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)

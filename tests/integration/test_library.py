@@ -258,6 +258,21 @@ def test_a_handler_of_ones_own_is_left_alone() -> None:
     assert heard == ["interrupted"]
 
 
+def test_a_loop_that_has_a_handler_of_ctrl_c_is_interrupted_as_one_without() -> None:
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(60)
+
+    async def script() -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # it could not be called before the call below returns
+        with pytest.raises(KeyboardInterrupt):
+            through(work())
+        loop.remove_signal_handler(signal.SIGINT)
+
+    asyncio.run(script())
+
+
 def test_waiting_for_another_command_is_told_to_progress_alone(
     bench: Bench, model: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

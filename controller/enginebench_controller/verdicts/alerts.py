@@ -276,8 +276,10 @@ def findings(home: Home, histories: Iterable[TrendHistory]) -> Findings:
 
 def gate_command(home: Home, alert: Alert) -> str | None:
     """What a person types to confirm a candidate; None where it cannot be."""
-    if alert.cause is not Cause.CANDIDATE or obstacle(home, alert):
-        return None
+    return None if alert.cause is not Cause.CANDIDATE or obstacle(home, alert) else _command(alert)
+
+
+def _command(alert: Alert) -> str:
     usual = {"streams": [1], "hint": ["none"], "load": ["sync"], "requests": []}
     fields = {name: value for name, value in plan_fields(alert).items() if value != usual.get(name)}
     before, after = (side_words(alert, version) for version in alert.versions)
@@ -299,7 +301,7 @@ def obstacle(home: Home, alert: Alert) -> str:
 def _is_known(home: Home, alert: Alert) -> bool:
     """Whether the target is one that is known here as well. Another machine may have its name."""
     found = next((one for one in home.store.snapshots() if one.target == alert.history.target), None)
-    return found is not None and found.host.cpu_model == alert.after.cpu_model
+    return found is not None and found.host.cpu_model is not None and found.host.cpu_model == alert.after.cpu_model
 
 
 def side_words(alert: Alert, version: str | None) -> str:
@@ -339,9 +341,8 @@ def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confi
         result = gate_of(home, entry.benchmark)
         if result is not None and _is_of(alert, result.measurements[BASE]):
             return confirmation_of(result)
-    command = gate_command(home, alert)
-    ways = "--confirm runs it" + (f", or {command}" if command else "")
-    return Confirmation(Finding.UNCONFIRMED, obstacle(home, alert) or f"not confirmed by a gate yet: {ways}")
+    sentence = obstacle(home, alert) or f"not confirmed by a gate yet: --confirm runs it, or {_command(alert)}"
+    return Confirmation(Finding.UNCONFIRMED, sentence)
 
 
 def _is_of(alert: Alert, base: Measurement) -> bool:

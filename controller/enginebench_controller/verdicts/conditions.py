@@ -7,14 +7,14 @@ from enum import StrEnum
 from math import inf, log
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.graph.matching.matched import LayerCategory
+from enginebench_controller.graph.matching.matched import ADDED
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Configuration, LayerState, Measurement, Profile
 from enginebench_controller.stats.layers import profiled_to_unprofiled, ratio
 from enginebench_controller.stats.paired import RatioInterval
 from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, decide
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair
-from enginebench_controller.verdicts.layers.rows import LayerRow
+from enginebench_controller.verdicts.layers.rows import LayerRow, RowSide
 from enginebench_controller.verdicts.layers.summary import letter
 from enginebench_controller.verdicts.pairing import Compared, Unmatched
 from enginebench_controller.verdicts.parity import engine_label
@@ -22,8 +22,6 @@ from enginebench_controller.verdicts.words import asked_words, milliseconds, mod
 
 NOTABLE = 0.01
 """`layer-slower` looks at rows that take at least this share of the time on either side."""
-_ADDED = {LayerCategory.REORDER: "reorders", LayerCategory.CONVERT: "converts"}
-"""What an engine adds to a model: more of it makes the model slower, whichever of them are each other's."""
 
 _NO_ROW = f"no layer that takes {NOTABLE:.0%} of the time is known to be one of the other's"
 
@@ -108,7 +106,7 @@ def check_profiles(comparison: ProfileComparison, conditions: Sequence[Condition
     """Apply the conditions to each pair; `layer-slower` gives a check a row, or one that cannot tell.
 
     What only the second has fails only as a reorder or a conversion, where both sides have a graph to be joined by: all
-    of a category together, less what only the first has of it. `slower` holds when both the unprofiled medians and the
+    of them together, less all that only the first has. `slower` holds when both the unprofiled medians and the
     interval of Σ layers are beyond the limit. Intervals are over the inferences of one pass each; those of rows are
     corrected for the number of rows.
     """
@@ -198,20 +196,23 @@ def _is_notable(row: LayerRow) -> bool:
 
 
 def _of_layers(pair: str, found: ProfilePair, condition: Condition) -> Iterator[Check]:
-    """A check each joined row, each one that may be another's, and one for all that engines added of each category."""
+    """A check each joined row, each one that may be another's, and one for all that the engine of the second added."""
+    limit, counters = condition.limit, _Counters.of(found)
     are_known = all(side.nodes for side in found.sides)
-    costs = _Costs(*map(profiled_to_unprofiled, found.sides))
     for row in filter(_is_notable, found.rows):
         subject = f"{row.name} ({row.operator})"
         if row.is_joined:
-            found_out = _slower(row.ratio, row.ratio_low, row.ratio_high, condition.limit, costs)
-            yield Check(pair, subject, condition, *found_out)
-        elif row.is_of_second and not (are_known and row.category in _ADDED):
+            spoiled = counters.spoiled([row.first], [row.second])
+            yield Check(pair, subject, condition, *_slower(row.ratio, row.ratio_low, row.ratio_high, limit, spoiled))
+        elif row.second.time_ns is not None and not (are_known and _is_added(row)):
             yield Check(pair, subject, condition, ConditionOutcome.INCONCLUSIVE, _unknown(row, found))
-    for category, subject in _ADDED.items() if are_known else ():
-        rows = [row for row in found.rows if row.category is category]
-        if sum(row.second.share or 0.0 for row in rows if row.is_of_second) >= NOTABLE:
-            yield Check(pair, subject, condition, *_added(rows, found, condition.limit, costs))
+    added = [row.second for row in found.rows if _is_added(row)] if are_known else []
+    if sum(side.share or 0.0 for side in added) >= NOTABLE:
+        yield Check(pair, "reorders and converts", condition, *_added(added, found, limit, counters))
+
+
+def _is_added(row: LayerRow) -> bool:
+    return row.is_of_second and row.category in ADDED
 
 
 def _unknown(row: LayerRow, found: ProfilePair) -> str:
@@ -221,28 +222,26 @@ def _unknown(row: LayerRow, found: ProfilePair) -> str:
     return ("not known to be one of A's" if nobody_knows else row.outcome) + takes
 
 
-def _added(rows: Sequence[LayerRow], found: ProfilePair, limit: float, costs: "_Costs") -> tuple[ConditionOutcome, str]:
+def _added(
+    added: Sequence[RowSide], found: ProfilePair, limit: float, counters: "_Counters"
+) -> tuple[ConditionOutcome, str]:
     """What only the second has makes the whole slower, less what only the first has.
 
-    It fails or cannot be told: that the whole is not slower says nothing of one that may be another's.
+    It fails or cannot be told: where nothing is slower by it, it still may be another's that took longer.
     """
-    first, second = [row.first for row in rows if row.is_of_first], [row.second for row in rows if row.is_of_second]
-    only = [sum(side.time_ns or 0 for side in sides) for sides in (first, second)]
-    words = (
-        f"of those not known to be each other's A takes {milliseconds(only[0])} ms and the other "
-        f"{milliseconds(only[1])} ms; with all else equal "
-    )
-    if not (total := found.coverage.total_ns[0]):
-        return ConditionOutcome.INCONCLUSIVE, words + "the ratio is not known"
-    whole, widths = 1 + (only[1] - only[0]) / total, [side.half_width_ns for side in (*first, *second)]
-    low = high = None
-    if None not in widths:
-        # Layers share the luck of their pass, so that their widths add up.
-        width = sum(one or 0.0 for one in widths) / total
-        low, high = whole - width, whole + width
-    outcome, sentence = _slower(whole, low, high, limit, costs)
-    fails = outcome is ConditionOutcome.FAILED
-    return outcome if fails else ConditionOutcome.INCONCLUSIVE, words + sentence
+    gone = [row.first for row in found.rows if row.is_of_first]
+    gone_ns, added_ns = (sum(side.time_ns or 0 for side in sides) for sides in (gone, added))
+    words = f"{milliseconds(added_ns)} ms that A is not known to have, for {milliseconds(gone_ns)} ms that A alone has"
+    if (one := found.added) is None:
+        return ConditionOutcome.INCONCLUSIVE, f"{words}; how certain that is, is not known"
+    total_ns = found.coverage.total_ns[0]
+    spoiled = counters.spoiled(gone, added, total_ns, total_ns - gone_ns + added_ns)
+    outcome, sentence = _slower(one.ratio, one.low, one.high, limit, spoiled)
+    words = f"{words}; with all else equal {sentence}"
+    whole = found.layers
+    if whole and _slower(whole.ratio, whole.low, whole.high, limit)[0] is ConditionOutcome.PASSED:
+        return ConditionOutcome.INCONCLUSIVE, f"{words}, but all layers together are not slower"
+    return (outcome if outcome is ConditionOutcome.FAILED else ConditionOutcome.INCONCLUSIVE), words
 
 
 def _coverage(pair: ProfilePair, limit: float) -> tuple[ConditionOutcome, str]:
@@ -254,27 +253,79 @@ def _coverage(pair: ProfilePair, limit: float) -> tuple[ConditionOutcome, str]:
 
 
 @dataclass(frozen=True)
-class _Costs:
-    """What counters cost each side, as a factor of its latency; None where unknown."""
+class _Spoiled:
+    """By what factors counters may have made a ratio too large, and too small; and how that is told."""
 
-    first: float | None = None
-    second: float | None = None
+    too_large: float = 1.0
+    too_small: float = 1.0
+    words: str = ""
 
-    @property
-    def factor(self) -> float:
-        """By so much counters alone may change the ratio of a layer: nobody knows which layers pay for them."""
-        return self.second / self.first if self.first and self.second else 1.0
 
-    def __str__(self) -> str:
-        return f"counters cost A {self.first:.2f} times its latency and the other {self.second:.2f} times"
+@dataclass(frozen=True)
+class _Counters:
+    """What counters cost each side: a factor of its latency, None where unknown, and nanoseconds a layer.
+
+    They cost a layer either of these, as it seems: some part of its time, or as much as any other layer.
+    """
+
+    factors: tuple[float | None, float | None]
+    layer_ns: tuple[float, float]
+
+    @classmethod
+    def of(cls, found: ProfilePair) -> "_Counters":
+        first, second = found.sides
+        factors = profiled_to_unprofiled(first), profiled_to_unprofiled(second)
+        return cls(factors, (_counter_ns(first), _counter_ns(second)))
+
+    def spoiled(
+        self, first: Sequence[RowSide], second: Sequence[RowSide], first_ns: float = 0, second_ns: float = 0
+    ) -> _Spoiled:
+        """What counters may have done to the ratio of two times, by default those of these parts of rows."""
+        ours, theirs = self.factors
+        if ours is None or theirs is None or not ours or not theirs:
+            return _Spoiled()
+        first_ns, second_ns = first_ns or _sum_ns(first), second_ns or _sum_ns(second)
+        costs_ns = [
+            each * sum(len(side.layers) for side in sides)
+            for each, sides in zip(self.layer_ns, (first, second), strict=True)
+        ]
+        more_ns = costs_ns[1] - costs_ns[0]
+        return _Spoiled(
+            max(1.0, theirs / ours, _without(second_ns, more_ns)),
+            max(1.0, ours / theirs, _without(first_ns, -more_ns)),
+            f"counters cost A {ours:.2f} times its latency and the other {theirs:.2f} times",
+        )
+
+
+_ANY = 1e6
+"""As good as any factor."""
+
+
+def _counter_ns(profile: Profile) -> float:
+    """What counters cost a layer, if they cost each as much."""
+    timed = sum(bool(layer.time_ns) for layer in profile.layers)
+    if not timed or profile.profiled_latency_ns is None or profile.unprofiled_latency_ns is None:
+        return 0.0
+    return max(0.0, profile.profiled_latency_ns - profile.unprofiled_latency_ns) / timed
+
+
+def _sum_ns(sides: Sequence[RowSide]) -> int:
+    return sum(side.time_ns or 0 for side in sides)
+
+
+def _without(time_ns: float, cost_ns: float) -> float:
+    """By what factor a time is too long of which so much is a cost."""
+    if cost_ns <= 0:
+        return 1.0
+    return time_ns / (time_ns - cost_ns) if cost_ns < time_ns else _ANY
 
 
 def _slower(
-    ratio: float | None, low: float | None, high: float | None, limit: float, costs: _Costs = _Costs()
+    ratio: float | None, low: float | None, high: float | None, limit: float, spoiled: _Spoiled = _Spoiled()
 ) -> tuple[ConditionOutcome, str]:
     """Beyond the limit with its whole interval, within it with its whole interval, or not to be told.
 
-    Both whatever counters did to it: it may be too large by the factor of their costs, or too small.
+    Both also where counters made it as much too large, or too small, as they may have.
     """
     if ratio is None:
         return ConditionOutcome.INCONCLUSIVE, "the ratio is not known"
@@ -282,11 +333,12 @@ def _slower(
         return ConditionOutcome.INCONCLUSIVE, f"ratio {ratio:.3f}, its interval is not known"
     logs = RatioInterval(*(log(one) if one > 0 else -inf for one in (ratio, low, high)))
     sentence = f"ratio {ratio:.3f}, 95 % interval {low:.3f} to {high:.3f}"
-    within, beyond = (_decided(logs, (1 + limit) * one) for one in sorted((1.0, costs.factor)))
-    if beyond is ConditionOutcome.FAILED or within is ConditionOutcome.PASSED:
-        return (beyond if beyond is ConditionOutcome.FAILED else within), sentence
+    if _decided(logs, (1 + limit) * spoiled.too_large) is ConditionOutcome.FAILED:
+        return ConditionOutcome.FAILED, sentence
+    if _decided(logs, (1 + limit) / spoiled.too_small) is ConditionOutcome.PASSED:
+        return ConditionOutcome.PASSED, sentence
     would_be_told = _decided(logs, 1 + limit) is not ConditionOutcome.INCONCLUSIVE
-    return ConditionOutcome.INCONCLUSIVE, sentence + (f"; {costs}, which may be why" if would_be_told else "")
+    return ConditionOutcome.INCONCLUSIVE, sentence + (f"; {spoiled.words}, which may be why" if would_be_told else "")
 
 
 def _decided(logs: RatioInterval, bound: float) -> ConditionOutcome:

@@ -7,6 +7,7 @@ import pytest
 import invented
 from controller.verdicts.chains import OTHER_ENGINE, chain, layer, reorder, times
 from enginebench_controller.errors import InputError
+from enginebench_controller.graph.matching.kinds import unmatched_category
 from enginebench_controller.records import Phase
 from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
 from enginebench_controller.verdicts.conditions import (
@@ -113,10 +114,10 @@ def added(identity, *reorders, **fields):
 def test_what_only_the_second_engine_added_is_held_against_all_of_the_first():
     first, second = added("a"), added("b", (1, 50_000))
     outcomes = layer_outcomes("layer-slower>10%", first, second)
-    assert outcomes == {"conv0 (Conv)": ConditionOutcome.PASSED, "reorders": ConditionOutcome.FAILED}
-    assert layer_outcomes("layer-slower>60%", first, second)["reorders"] is ConditionOutcome.INCONCLUSIVE
+    assert outcomes == {"conv0 (Conv)": ConditionOutcome.PASSED, "reorders and converts": ConditionOutcome.FAILED}
+    assert layer_outcomes("layer-slower>60%", first, second)["reorders and converts"] is ConditionOutcome.INCONCLUSIVE
     noisy = chain("c", [layer(0, 100_000), replace(reorder(1, 0), time_ns=times(50_000, spread=1.9))])
-    assert layer_outcomes("layer-slower>10%", first, noisy)["reorders"] is ConditionOutcome.INCONCLUSIVE
+    assert layer_outcomes("layer-slower>10%", first, noisy)["reorders and converts"] is ConditionOutcome.INCONCLUSIVE
     assert list(layer_outcomes("layer-slower>10%", second, replace(first, id="d"))) == ["conv0 (Conv)"], "it is gone"
 
 
@@ -124,14 +125,39 @@ def test_a_reorder_in_place_of_another_fails_by_the_time_that_it_adds():
     first, faster, slower = added("a", (1, 60_000)), added("b", (2, 30_000)), added("c", (2, 90_000))
     (_, check) = profiles_checked("layer-slower>10%", first, faster)
     assert check.outcome is ConditionOutcome.INCONCLUSIVE
-    assert "not known to be each other's A takes 0.060 ms and the other 0.030 ms" in check.sentence
-    assert layer_outcomes("layer-slower>10%", first, slower)["reorders"] is ConditionOutcome.FAILED
-    assert layer_outcomes("layer-slower>20%", first, slower)["reorders"] is ConditionOutcome.INCONCLUSIVE
+    assert check.sentence.startswith("0.030 ms that A is not known to have, for 0.060 ms that A alone has; with all")
+    assert layer_outcomes("layer-slower>10%", first, slower)["reorders and converts"] is ConditionOutcome.FAILED
+    assert layer_outcomes("layer-slower>20%", first, slower)["reorders and converts"] is ConditionOutcome.INCONCLUSIVE
+
+
+def others(identity, *added, conv_ns=100_000):
+    """A convolution, and what an engine added to it, by name, type and time; each known by its name."""
+    return chain(identity, [layer(0, conv_ns), *(added_layer(*one) for one in added)])
+
+
+def added_layer(name, kind, time_ns):
+    timed = () if time_ns is None else times(time_ns)
+    return replace(reorder(1, 0), name=name, type=kind, category=unmatched_category(kind), time_ns=timed)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (others("a", ("x_to_conv1", "Reorder", None)), others("b", ("x_to_conv1", "Reorder", 50_000))),
+        (others("a", ("x_to_conv1", "Reorder", 50_000)), others("b", ("to_f16", "Convert", 50_000))),
+        (others("a", conv_ns=150_000), others("b", ("to_f16", "Convert", 50_000), conv_ns=50_000)),
+    ],
+    ids=["untimed in A", "of another kind", "fused in A"],
+)
+def test_what_the_first_may_have_done_elsewhere_makes_nothing_slower(first, second):
+    outcomes = layer_outcomes("layer-slower>10%", first, second)
+    assert ConditionOutcome.FAILED not in outcomes.values()
+    assert len(outcomes) == 2, "it is told all the same"
 
 
 def test_many_small_reorders_are_worth_speaking_of_together():
     second = added("b", *((place, 900) for place in range(1, 20)))
-    assert layer_outcomes("layer-slower>10%", added("a"), second)["reorders"] is ConditionOutcome.FAILED
+    assert layer_outcomes("layer-slower>10%", added("a"), second)["reorders and converts"] is ConditionOutcome.FAILED
 
 
 def without_graph(one):
@@ -183,6 +209,29 @@ def test_what_counters_cost_moves_the_bound_of_a_layer(time_ns, costs, outcome):
     (check,) = profiles_checked("layer-slower>10%", *sides)
     assert check.outcome is outcome
     assert ("which may be why" in check.sentence) == (outcome is ConditionOutcome.INCONCLUSIVE)
+
+
+def costly(identity, small_ns, each_ns):
+    """A small layer and twenty-nine of 10 µs, each with what counters cost a layer beside its own time."""
+    own = [small_ns, *[10_000] * 29]
+    layers = [layer(place, time + each_ns) for place, time in enumerate(own)]
+    latency = {"unprofiled_latency_ns": sum(own), "profiled_latency_ns": sum(own) + 30 * each_ns}
+    return replace(chain(identity, layers), **latency)
+
+
+@pytest.mark.parametrize(
+    ("times_ns", "costs_ns", "outcome"),
+    [
+        ((1_500, 1_500), (0, 3_000), ConditionOutcome.INCONCLUSIVE),
+        ((1_500, 3_000), (3_000, 0), ConditionOutcome.INCONCLUSIVE),
+        ((1_500, 30_000), (0, 3_000), ConditionOutcome.FAILED),
+        ((3_000, 9_000), (3_000, 3_000), ConditionOutcome.FAILED),
+    ],
+)
+def test_a_layer_may_pay_for_counters_as_much_as_any_other(times_ns, costs_ns, outcome):
+    sides = map(costly, "ab", times_ns, costs_ns)
+    small = profiles_checked("layer-slower>10%", *sides)[0]
+    assert (small.subject, small.outcome) == ("conv0 (Conv)", outcome)
 
 
 def test_no_layer_is_slower_by_what_counters_cost_one_side_more():

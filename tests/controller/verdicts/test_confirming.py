@@ -90,11 +90,19 @@ def test_the_command_of_another_target_names_it_and_what_it_says_there_is_known(
     assert found.finding is Finding.REGRESSION
 
 
-@pytest.mark.parametrize(("processor", "is_known"), [("Invented CPU", True), ("Another CPU", False), (None, False)])
-def test_what_is_from_elsewhere_is_gated_where_the_target_is_known_here_too(home, processor, is_known):
+@pytest.mark.parametrize(
+    ("processor", "was", "is_known"),
+    [
+        ("Invented CPU", "Invented CPU", True),
+        ("Another CPU", "Invented CPU", False),
+        (None, None, False),
+        ("", "Invented CPU", False),
+    ],
+)
+def test_what_is_from_elsewhere_is_gated_where_the_target_is_known_here_too(home, processor, was, is_known):
     alert = only_alert(home, target="nuc")
-    alert = replace(alert, after=replace(alert.after, imported=True))
-    if processor:
+    alert = replace(alert, after=replace(alert.after, imported=True, cpu_model=was))
+    if processor != "":
         seen = invented.snapshot("nuc")
         home.store.save_snapshot(replace(seen, host=replace(seen.host, cpu_model=processor)))
     (found,) = known(home, [alert])

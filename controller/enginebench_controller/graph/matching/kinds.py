@@ -1,6 +1,6 @@
 """What the words mean: engines' types of layers that only hold, move or convert data, and kinds of ONNX operators."""
 
-from enginebench_controller.graph.matching.matched import LayerCategory
+from enginebench_controller.graph.matching.matched import ADDED, LayerCategory
 
 _DATA = frozenset(
     {"input", "parameter", "output", "result", "const", "constant", "data", "assign", "readvalue", "source"}
@@ -59,6 +59,11 @@ def unmatched_category(layer_type: str) -> LayerCategory:
     if word in _CONVERTS:
         return LayerCategory.CONVERT
     return LayerCategory.REORDER if word in _MOVES or word.startswith("reorder") else LayerCategory.ENGINE_MADE
+
+
+def may_move(category: LayerCategory, layer_type: str) -> bool:
+    """Whether such a layer may be a node of the model that moves or converts data: a reorder is none, a permute may."""
+    return category in ADDED and not plain(layer_type).startswith("reorder")
 
 
 def is_main(op_type: str) -> bool:

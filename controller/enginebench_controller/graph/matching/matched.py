@@ -22,6 +22,10 @@ class LayerCategory(StrEnum):
     ENGINE_MADE = "engine_made"
 
 
+ADDED = (LayerCategory.REORDER, LayerCategory.CONVERT)
+"""What engines add to a model, to bring its data into their own forms."""
+
+
 class NodeState(StrEnum):
     """How it is known where a source node went.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enginebench_controller.graph.matching.algorithms import Components
 from enginebench_controller.graph.matching.dataflow import DataFlow
 from enginebench_controller.graph.matching.graph_to_graph import correspond
-from enginebench_controller.graph.matching.kinds import is_light
+from enginebench_controller.graph.matching.kinds import is_light, is_rearrangement, may_move
 from enginebench_controller.graph.matching.matched import (
     Join,
     LayerCategory,
@@ -148,9 +148,9 @@ class _Joining:
             for side, group in items:
                 rows[side][group] = row
         found = strangers(self._profiles, rows)
-        alike: dict[Kind, set[tuple[frozenset[int], bool]]] = defaultdict(set)
+        alike: dict[Kind, set[frozenset[int]]] = defaultdict(set)
         for one in found:
-            alike[one.kind].add((frozenset(one.places), one.is_known))
+            alike[one.kind].add(frozenset(one.places))
         for one in found:
             sides = (
                 _present(profile, (one.places[side],), ())
@@ -160,14 +160,16 @@ class _Joining:
             )
             yield Row(tuple(sides), category=one.kind[0], exact=True)
 
-    def _why_no_stranger(self, side: int, one: Stranger, alike: Iterable[tuple[frozenset[int], bool]]) -> LayerState:
-        """Absent only where no layer here may be it; `alike`: which sides have each of its kind, and if it is known."""
-        may_be = any(
-            side in sides and sides.isdisjoint(one.places) and not (is_known and one.is_known)
-            for sides, is_known in alike
+    def _why_no_stranger(self, side: int, one: Stranger, alike: Iterable[frozenset[int]]) -> LayerState:
+        """Absent only where nothing that ran here may be it; `alike`: the sides of each of its kind."""
+        nodes = self._profiles[side].graph.nodes
+        category, _, type_ = one.kind
+        is_known = (
+            all(self._profiles[place].graph.nodes for place in (side, *one.places))
+            and not any(side in sides and sides.isdisjoint(one.places) for sides in alike)
+            and not (may_move(category, type_) and any(is_rearrangement(node.op_type) for node in nodes))
         )
-        has_graphs = all(self._profiles[place].graph.nodes for place in (side, *one.places))
-        return LayerState.ABSENT if has_graphs and not may_be else LayerState.NO_DATA
+        return LayerState.ABSENT if is_known else LayerState.NO_DATA
 
     def _largest_share(self, side: int, rows: Sequence[Row]) -> float:
         folded = DataFlow(self._profiles[side].graph).folded
@@ -197,9 +199,10 @@ def _why_missing(profile: MatchedProfile, nodes: Sequence[int]) -> LayerState:
         return LayerState.ABSENT if profile.graph.nodes else LayerState.NO_DATA
     if all(profile.matching.nodes[node] is NodeState.FOLDED for node in nodes):
         return LayerState.OPTIMIZED_AWAY
-    strangers = (
+    only_move = all(is_rearrangement(profile.graph.nodes[node].op_type) for node in nodes)
+    may_be = (
         layer.time_ns
         for layer, category in zip(profile.layers, profile.matching.categories, strict=True)
-        if category is LayerCategory.ENGINE_MADE
+        if category is LayerCategory.ENGINE_MADE or (only_move and may_move(category, layer.type))
     )
-    return LayerState.NO_DATA if any(strangers) else LayerState.NOT_EXECUTED
+    return LayerState.NO_DATA if any(may_be) else LayerState.NOT_EXECUTED

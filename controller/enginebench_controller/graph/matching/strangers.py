@@ -9,14 +9,18 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.graph.matching.matched import LayerCategory, MatchedProfile, is_executed
+from enginebench_controller.graph.matching.matched import ADDED, LayerCategory, MatchedProfile, is_executed
 from enginebench_controller.records import Layer
 
 _WORD = re.compile(r"[^\W\d_]+")
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_NUMBERED = re.compile(r"[A-Za-z]+_\d+")
+"""OpenVINO numbers nodes that no one named by the operator, which is not the layer's type: Multiply_17731, Eltwise."""
 _UNIQUE = "_token_"
 """ONNX Runtime puts it, with a number, behind a name that is taken."""
 _NOBODYS = frozenset({"layer", "node", "unnamed"})
+
+_MOVING = (*ADDED, LayerCategory.DATA)
 
 Kind = tuple[LayerCategory, str | int, str]
 """A layer's category, its engine (without one the side: nobody knows whose words these are), and its type."""
@@ -24,21 +28,17 @@ Kind = tuple[LayerCategory, str | int, str]
 
 @dataclass(frozen=True)
 class Stranger:
-    """The places of one thing by side, in each profile's layers.
-
-    Where it `is_known` what it is, those of its kind of which this is known, too, are something else.
-    """
+    """The places of one thing by side, in each profile's layers."""
 
     kind: Kind
     places: Mapping[int, int]
-    is_known: bool
 
 
 def strangers(profiles: Sequence[MatchedProfile], rows: Sequence[Mapping[int, int]]) -> list[Stranger]:
     """The layers outside of all groups; those of one engine are one thing where nothing else on a side could be it.
 
     `rows` has for each profile the row of each of its groups. A name tells where it holds more than the type's words
-    and numbers; else a layer is known by the row, or the input of the graph, whose output it moves, and by its shapes.
+    and numbers; else a layer is known by the output of a row, or the input of the graph, that it moves, and its shapes.
     """
     known: dict[tuple[Kind, Hashable], list[tuple[int, int]]] = defaultdict(list)
     found: list[Stranger] = []
@@ -50,7 +50,7 @@ def strangers(profiles: Sequence[MatchedProfile], rows: Sequence[Mapping[int, in
                 kind = (category, side if profile.engine is None else profile.engine, layer.type)
                 identity = _identity(layer, category, origins.of(place))
                 if identity is None:
-                    found.append(Stranger(kind, {side: place}, is_known=False))
+                    found.append(Stranger(kind, {side: place}))
                 else:
                     known[kind, identity].append((side, place))
     return [*found, *(one for (kind, _), alike in known.items() for one in _told_apart(kind, alike))]
@@ -60,48 +60,60 @@ def _told_apart(kind: Kind, alike: Sequence[tuple[int, int]]) -> Iterator[Strang
     """All of them as one, or each alone where a side has several and none tells which of them is the other side's."""
     is_one = max(Counter(side for side, _ in alike).values()) == 1
     for places in [alike] if is_one else [[one] for one in alike]:
-        yield Stranger(kind, dict(places), is_known=is_one)
+        yield Stranger(kind, dict(places))
 
 
-def _identity(layer: Layer, category: LayerCategory, origin: int | str | None) -> Hashable:
+def _identity(layer: Layer, category: LayerCategory, origin: Hashable) -> Hashable:
     if not _is_numbered(layer.name, layer.type, category):
         return layer.name
+    if origin is None or not layer.output_shapes:
+        return None
     # Without the first dimension, for it is the batch's, and another batch's reorder is still the same thing.
-    return None if origin is None else (origin, tuple(shape[1:] for shape in layer.output_shapes))
+    return origin, tuple(shape[1:] for shape in layer.output_shapes)
 
 
 def _is_numbered(name: str, type_: str, category: LayerCategory) -> bool:
     """Whether a name tells no more than what kind of layer it is, and a number."""
     parts = {part.lower() for part in _PART.findall(type_)}
     own = {type_.lower(), *parts, *category.split("_"), *_NOBODYS}
-    return _UNIQUE in name or all(word.lower() in own for word in _WORD.findall(name))
+    tells_no_more = all(word.lower() in own for word in _WORD.findall(name))
+    return tells_no_more or _UNIQUE in name or _NUMBERED.fullmatch(name) is not None
 
 
 class _Origins:
-    """Where what a profile's layers read comes from."""
+    """Where what a profile's layers move comes from."""
 
     def __init__(self, profile: MatchedProfile, rows: Mapping[int, int]) -> None:
-        self._layers = profile.layers
-        self._inputs = frozenset(profile.graph.inputs)
+        self._layers, self._categories = profile.layers, profile.matching.categories
+        self._inputs = {name: number for number, name in enumerate(profile.graph.inputs)}
         self._rows = [None if group is None else rows[group] for group in profile.matching.group_of_layer]
         executed = zip(self._rows, profile.layers, strict=True)
         self._sizes = Counter(row for row, layer in executed if is_executed(layer))
-        self._makers = {name: place for place, layer in enumerate(profile.layers) for name in layer.outputs}
+        self._makers = {
+            name: (place, number)
+            for place, layer in enumerate(profile.layers)
+            for number, name in enumerate(layer.outputs)
+        }
 
-    def of(self, place: int) -> int | str | None:
-        """The row, or the name of the graph's input, behind all strangers before this one; None where unknown.
+    def of(self, place: int) -> Hashable:
+        """The row with the number of its output, or the number of the graph's input, that is moved, with the types of
+        those that have moved it before; None where unknown.
 
-        Of a row with several layers nobody knows which of them are each other's.
+        Of a row with several layers nobody knows which of them are each other's, nor what a stranger computes.
         """
-        seen = set()
-        while place not in seen:
-            seen.add(place)
+        before: list[str] = []
+        while self._rows[place] is None:
             layer = self._layers[place]
+            if self._categories[place] not in _MOVING or len(before) > len(self._layers):
+                return None
             # A layer that reads nothing holds data: an input of the graph, or a weight.
-            name = next(iter(layer.inputs or layer.outputs), "")
-            if not layer.inputs or name not in self._makers:
-                return name if name in self._inputs else None
-            place = self._makers[name]
-            if (row := self._rows[place]) is not None:
-                return row if self._sizes[row] == 1 else None
-        return None
+            names = [name for name in layer.inputs or layer.outputs if name in self._makers or name in self._inputs]
+            if len(names) != 1:
+                return None
+            if not layer.inputs or names[0] not in self._makers:
+                number = self._inputs.get(names[0])
+                return None if number is None else ("input", number, *before)
+            before.append(layer.type)
+            place, number = self._makers[names[0]]
+        row = self._rows[place]
+        return (row, number, *before) if self._sizes[row] == 1 else None

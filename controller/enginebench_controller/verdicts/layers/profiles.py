@@ -7,12 +7,20 @@ from math import log
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.graph.matching.kinds import family
-from enginebench_controller.graph.matching.matched import Join, RowPart, matched_profile, named_profile, total_ns
+from enginebench_controller.graph.matching.matched import ADDED, Join, RowPart, matched_profile, named_profile, total_ns
 from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.roofline import rooflines
 from enginebench_controller.records import Layer, Peak, Profile
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL
-from enginebench_controller.stats.layers import MeanRatio, compare_means, mean_time, profiled_to_unprofiled, ratio
+from enginebench_controller.stats.layers import (
+    Mean,
+    MeanRatio,
+    compare_means,
+    mean_time,
+    profiled_to_unprofiled,
+    ratio,
+    sum_of,
+)
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.layers.advisor import advise
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, PeakShares, layer_rows, plain_precision
@@ -171,13 +179,16 @@ class ProfilePair:
     """The second profile compared with the first.
 
     `latency_ratio` is that of the unprofiled medians, of one pass each. `layers` compares Σ layers, with an interval
-    over the inferences of these two passes. `types` are by the model's operators, `engine_types` in engines' words.
+    over the inferences of these two passes. So does `added` compare the first's with what these would be, were the
+    reorders and conversions that only the second executed in the place of all that only the first did. `types` are by
+    the model's operators, `engine_types` in engines' words.
     """
 
     first: Profile
     second: Profile
     latency_ratio: float | None
     layers: MeanRatio | None
+    added: MeanRatio | None
     coverage: JoinCoverage
     types: tuple[TypeRow, ...]
     engine_types: tuple[TypeRow, ...]
@@ -257,6 +268,7 @@ def _pair(profiles: tuple[Profile, Profile], peaks: PeakShares, practical: float
         second=second,
         latency_ratio=ratio(second.unprofiled_latency_ns, first.unprofiled_latency_ns),
         layers=_compare_sums(profiles),
+        added=_compare_added(profiles, joined, rows),
         coverage=_coverage(profiles, joined),
         types=types_by_operator(profiles, joined, rows),
         engine_types=types_by_engine(profiles),
@@ -277,6 +289,22 @@ def _join(profiles: tuple[Profile, Profile]) -> Join:
 def _compare_sums(profiles: tuple[Profile, Profile]) -> MeanRatio | None:
     first, second = (mean_time(one.layers) for one in profiles)
     return None if first is None or second is None else compare_means(first, second)
+
+
+def _compare_added(profiles: tuple[Profile, Profile], joined: Join, rows: Sequence[LayerRow]) -> MeanRatio | None:
+    gone: list[Layer] = []
+    come: list[Layer] = []
+    for row, parts in zip(rows, joined.rows, strict=True):
+        if row.is_of_first:
+            gone += [profiles[0].layers[place] for place in parts.sides[0].layers]
+        elif row.is_of_second and row.category in ADDED:
+            come += [profiles[1].layers[place] for place in parts.sides[1].layers]
+    total = mean_time(profiles[0].layers)
+    less, more = (mean_time(layers) if layers else Mean(0.0, 0.0, 1.0) for layers in (gone, come))
+    if total is None or less is None or more is None:
+        return None
+    # Wider than it need be: what stays the same is uncertain on both sides, as if it were not the same.
+    return compare_means(total, sum_of([total, replace(less, value=-less.value), more]))
 
 
 def _coverage(profiles: tuple[Profile, Profile], joined: Join) -> JoinCoverage:

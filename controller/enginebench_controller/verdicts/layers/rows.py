@@ -120,6 +120,11 @@ class RowSide:
     share: float | None = None
     peak_share: float | None = None
 
+    @property
+    def ran(self) -> bool:
+        """Whether it was executed, with a time or without one."""
+        return self.state is LayerState.EXECUTED or (self.state is LayerState.NO_DATA and bool(self.layers))
+
 
 @dataclass(frozen=True)
 class LayerRow:
@@ -154,12 +159,12 @@ class LayerRow:
     @property
     def is_of_first(self) -> bool:
         """Whether the first executed it, and nothing that the second executed is known to be the same."""
-        return self.first.state is LayerState.EXECUTED and not self.is_joined
+        return self.first.state is LayerState.EXECUTED and not self.second.ran
 
     @property
     def is_of_second(self) -> bool:
         """Whether the second executed it, and nothing that the first executed is known to be the same."""
-        return self.second.state is LayerState.EXECUTED and not self.is_joined
+        return self.second.state is LayerState.EXECUTED and not self.first.ran
 
     @property
     def outcome(self) -> str:

@@ -126,8 +126,10 @@ def test_numbered_names_are_joined_by_what_is_moved_and_never_by_their_numbers()
     ]
     assert found.joined_rows == 4
     others = made(moving("ReorderOutput_token_7", *first, (1, 2, 16, 4)), moving("ReorderOutput", *last))
-    assert [names for names in table(join(one, others), one, others)[2:] if "absent" not in names] == [
-        ("ReorderOutput_token_7", "ReorderOutput")
+    assert table(join(one, others), one, others)[2:] == [
+        ("ReorderOutput", "no_data"),
+        ("ReorderOutput_token_7", "ReorderOutput"),
+        ("no_data", "ReorderOutput_token_7"),
     ]
     twice = made(moving("ReorderOutput", *first), moving("ReorderOutput_token_7", *first))
     assert ("ReorderOutput", "no_data") in table(join(one, twice), one, twice), "either of the two may be it"
@@ -145,10 +147,53 @@ def test_what_moves_a_part_of_a_row_is_not_known_by_the_row() -> None:
 
 def test_what_moves_an_input_is_known_by_it() -> None:
     chains = [
-        [layer("input", "Input", writes="x"), layer(name, "Reorder", reads="x", writes="blocked")]
-        for name in ("Reorder_1", "Reorder_4")
+        [layer("input", "Input", writes="x", shapes=[(1, 3)]), moving(name, "x", "blocked")]
+        for name in ("ReorderInput_1", "ReorderInput_4")
     ]
-    assert strangers(ORT, *chains) == [("input", "input"), ("Reorder_1", "Reorder_4")]
+    assert strangers(ORT, *chains) == [("input", "input"), ("ReorderInput_1", "ReorderInput_4")]
+
+
+def test_what_stands_behind_something_unknown_or_another_output_is_not_the_same() -> None:
+    def made(*added: Layer) -> MatchedProfile:
+        parts = [layer("conv1", "Conv", "conv1 relu1", writes="a b"), layer("conv2", "Conv", "conv2 relu2", reads="r")]
+        return replace(profile(NET, *parts, *added), engine="ort")
+
+    one = made(moving("ReorderOutput", "a", "r"))
+    for other in (
+        made(moving("ReorderOutput", "b", "r")),
+        made(layer("u1", "Mystery", reads="a", writes="u"), moving("ReorderOutput", "u", "r")),
+        made(moving("ReorderOutput", "a b", "r")),
+        made(replace(moving("ReorderOutput", "a", "r"), output_shapes=())),
+        made(layer("convert", "Convert", reads="a", writes="c"), moving("ReorderOutput", "c", "r")),
+    ):
+        assert ("ReorderOutput", "no_data") in table(join(one, other), one, other)
+    assert ("ReorderOutput", "ReorderOutput") in table(join(one, one), one, one)
+
+
+def test_a_number_behind_the_operator_tells_nothing_whatever_the_layer_is_called() -> None:
+    one, other = [layer("Multiply_1234", "Reorder")], [layer("Multiply_1234", "Reorder")]
+    assert strangers(("vino", "vino"), one, other) == [("Multiply_1234", "no_data"), ("no_data", "Multiply_1234")]
+
+
+def test_what_only_bears_another_name_is_not_absent() -> None:
+    def made(of: str) -> MatchedProfile:
+        net = graph(f"{of}1: Conv(x, w_1) -> a\n{of}2: Gemm(a, w_2) -> y")
+        return replace(profile(net, *(layer(one, "?", one) for one in (f"{of}1", f"{of}2")), moved(of)), engine="vino")
+
+    def moved(of: str) -> Layer:
+        return layer(f"x_abcd_{of}1", "Reorder")
+
+    one, other = made("conv"), made("renamed")
+    assert table(join(one, other), one, other)[2:] == [("x_abcd_conv1", "no_data"), ("no_data", "x_abcd_renamed1")]
+
+
+def test_a_node_that_moves_data_and_a_layer_that_does_may_be_the_same() -> None:
+    net = graph("conv: Conv(x, w_1) -> a\ntr: Transpose(a) -> b\nlast: Gemm(b, w_2) -> y")
+    parts = [layer("c", "?", "conv"), layer("g", "?", "last")]
+    one, other = profile(net, *parts, layer("t", "?", "tr")), profile(net, *parts, layer("permute_4", "Permute"))
+    assert table(join(one, other), one, other) == [("c t", "c"), ("g", "g"), ("no_data", "permute_4")]
+    other = profile(net, *parts, layer("reorder_4", "Reorder"))
+    assert table(join(one, other), one, other)[-1] == ("absent", "reorder_4"), "no node of a model is one"
 
 
 def test_numbered_names_of_which_nothing_else_is_known_stay_apart() -> None:
