@@ -390,9 +390,8 @@ def _interrupted_at_once() -> Iterator[None]:
     """
     found = signal.getsignal(signal.SIGINT)
     # `asyncio.run` has a method of its runner there, and `add_signal_handler` a function that does nothing.
-    waits = isinstance(getattr(getattr(found, "func", None), "__self__", None), asyncio.Runner) or getattr(
-        found, "__module__", ""
-    ).startswith("asyncio.")
+    of_runner = isinstance(getattr(getattr(found, "func", None), "__self__", None), asyncio.Runner)
+    waits = of_runner or (getattr(found, "__module__", None) or "").startswith("asyncio.")
     if threading.current_thread() is not threading.main_thread() or not waits:
         yield
         return

@@ -239,7 +239,7 @@ def test_an_interrupted_cell_ends_and_keeps_what_was_finished(bench: Bench, mode
 
 
 def test_a_handler_of_ones_own_is_left_alone() -> None:
-    heard = []
+    heard: list[object] = []
 
     async def work() -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -248,14 +248,16 @@ def test_a_handler_of_ones_own_is_left_alone() -> None:
             if heard:
                 return
 
-    async def script() -> None:
-        before = signal.signal(signal.SIGINT, lambda *_: heard.append("interrupted"))
+    async def script(own: Any) -> None:
+        before = signal.signal(signal.SIGINT, own)
         with suppress(KeyboardInterrupt):
             through(work())
         signal.signal(signal.SIGINT, before)
 
-    asyncio.run(script())
-    assert heard == ["interrupted"]
+    for own in (lambda *_: heard.append("interrupted"), heard.insert):
+        heard.clear()
+        asyncio.run(script(own))
+        assert len(heard) == 1
 
 
 def test_a_loop_that_has_a_handler_of_ctrl_c_is_interrupted_as_one_without() -> None:
@@ -263,14 +265,19 @@ def test_a_loop_that_has_a_handler_of_ctrl_c_is_interrupted_as_one_without() -> 
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.sleep(60)
 
+    heard: list[str] = []
+
     async def script() -> None:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, lambda: None)  # it could not be called before the call below returns
+        loop.add_signal_handler(signal.SIGINT, heard.append, "interrupted")
         with pytest.raises(KeyboardInterrupt):
             through(work())
+        assert heard == [], "the loop waits for the call"
+        await asyncio.sleep(0.1)
         loop.remove_signal_handler(signal.SIGINT)
 
     asyncio.run(script())
+    assert heard == ["interrupted"]
 
 
 def test_waiting_for_another_command_is_told_to_progress_alone(

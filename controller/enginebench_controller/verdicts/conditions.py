@@ -14,7 +14,7 @@ from enginebench_controller.stats.layers import profiled_to_unprofiled, ratio
 from enginebench_controller.stats.paired import RatioInterval
 from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, decide
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair
-from enginebench_controller.verdicts.layers.rows import LayerRow, RowSide
+from enginebench_controller.verdicts.layers.rows import LayerRow
 from enginebench_controller.verdicts.layers.summary import letter
 from enginebench_controller.verdicts.pairing import Compared, Unmatched
 from enginebench_controller.verdicts.parity import engine_label
@@ -196,23 +196,18 @@ def _is_notable(row: LayerRow) -> bool:
 
 
 def _of_layers(pair: str, found: ProfilePair, condition: Condition) -> Iterator[Check]:
-    """A check each joined row, each one that may be another's, and one for all that the engine of the second added."""
-    limit, counters = condition.limit, _Counters.of(found)
-    are_known = all(side.nodes for side in found.sides)
+    """A check each joined row, each one of which one side is not known, and one for all that B's engine added."""
+    counters, are_known = _Counters.of(found), all(side.nodes for side in found.sides)
+    added = [row for row in found.rows if row.is_of_second and row.category in ADDED] if are_known else []
     for row in filter(_is_notable, found.rows):
         subject = f"{row.name} ({row.operator})"
         if row.is_joined:
-            spoiled = counters.spoiled([row.first], [row.second])
-            yield Check(pair, subject, condition, *_slower(row.ratio, row.ratio_low, row.ratio_high, limit, spoiled))
-        elif row.second.time_ns is not None and not (are_known and _is_added(row)):
+            told = _slower(row.ratio, row.ratio_low, row.ratio_high, condition.limit, counters.spoiled(row))
+            yield Check(pair, subject, condition, *told)
+        elif row.second.ran and row not in added:
             yield Check(pair, subject, condition, ConditionOutcome.INCONCLUSIVE, _unknown(row, found))
-    added = [row.second for row in found.rows if _is_added(row)] if are_known else []
-    if sum(side.share or 0.0 for side in added) >= NOTABLE:
-        yield Check(pair, "reorders and converts", condition, *_added(added, found, limit, counters))
-
-
-def _is_added(row: LayerRow) -> bool:
-    return row.is_of_second and row.category in ADDED
+    if sum(row.second.share or 0.0 for row in added) >= NOTABLE:
+        yield Check(pair, "reorders and converts", condition, *_added(added, found, condition.limit))
 
 
 def _unknown(row: LayerRow, found: ProfilePair) -> str:
@@ -222,25 +217,23 @@ def _unknown(row: LayerRow, found: ProfilePair) -> str:
     return ("not known to be one of A's" if nobody_knows else row.outcome) + takes
 
 
-def _added(
-    added: Sequence[RowSide], found: ProfilePair, limit: float, counters: "_Counters"
-) -> tuple[ConditionOutcome, str]:
+def _added(added: Sequence[LayerRow], found: ProfilePair, limit: float) -> tuple[ConditionOutcome, str]:
     """What only the second has makes the whole slower, less what only the first has.
 
-    It fails or cannot be told: where nothing is slower by it, it still may be another's that took longer.
+    It fails or cannot be told: only where the whole is slower, also without counters, nothing else of the first's can
+    have been in its place; and where nothing is slower by it, it still may be another's that took longer.
     """
-    gone = [row.first for row in found.rows if row.is_of_first]
-    gone_ns, added_ns = (sum(side.time_ns or 0 for side in sides) for sides in (gone, added))
+    gone_ns = sum(row.first.time_ns or 0 for row in found.rows if row.is_of_first)
+    added_ns = sum(row.second.time_ns or 0 for row in added)
     words = f"{milliseconds(added_ns)} ms that A is not known to have, for {milliseconds(gone_ns)} ms that A alone has"
     if (one := found.added) is None:
         return ConditionOutcome.INCONCLUSIVE, f"{words}; how certain that is, is not known"
-    total_ns = found.coverage.total_ns[0]
-    spoiled = counters.spoiled(gone, added, total_ns, total_ns - gone_ns + added_ns)
-    outcome, sentence = _slower(one.ratio, one.low, one.high, limit, spoiled)
+    if any(row.first.ran and row.first.time_ns is None for row in found.rows):
+        return ConditionOutcome.INCONCLUSIVE, f"{words}, which has told no time of others"
+    outcome, sentence = _slower(one.ratio, one.low, one.high, limit)
     words = f"{words}; with all else equal {sentence}"
-    whole = found.layers
-    if whole and _slower(whole.ratio, whole.low, whole.high, limit)[0] is ConditionOutcome.PASSED:
-        return ConditionOutcome.INCONCLUSIVE, f"{words}, but all layers together are not slower"
+    if _whole_profile(found, limit)[0] is not ConditionOutcome.FAILED:
+        return ConditionOutcome.INCONCLUSIVE, f"{words}, but the model as a whole is not known to be slower"
     return (outcome if outcome is ConditionOutcome.FAILED else ConditionOutcome.INCONCLUSIVE), words
 
 
@@ -261,11 +254,15 @@ class _Spoiled:
     words: str = ""
 
 
+_ANY = 1e6
+"""As good as any factor."""
+
+
 @dataclass(frozen=True)
 class _Counters:
     """What counters cost each side: a factor of its latency, None where unknown, and nanoseconds a layer.
 
-    They cost a layer either of these, as it seems: some part of its time, or as much as any other layer.
+    They may cost a layer nothing, the same share of its time as the whole, or as much as every other layer.
     """
 
     factors: tuple[float | None, float | None]
@@ -277,28 +274,28 @@ class _Counters:
         factors = profiled_to_unprofiled(first), profiled_to_unprofiled(second)
         return cls(factors, (_counter_ns(first), _counter_ns(second)))
 
-    def spoiled(
-        self, first: Sequence[RowSide], second: Sequence[RowSide], first_ns: float = 0, second_ns: float = 0
-    ) -> _Spoiled:
-        """What counters may have done to the ratio of two times, by default those of these parts of rows."""
-        ours, theirs = self.factors
-        if ours is None or theirs is None or not ours or not theirs:
+    def spoiled(self, row: LayerRow) -> _Spoiled:
+        """What counters may have done to a row's ratio."""
+        if not row.first.time_ns or not row.second.time_ns:
             return _Spoiled()
-        first_ns, second_ns = first_ns or _sum_ns(first), second_ns or _sum_ns(second)
-        costs_ns = [
-            each * sum(len(side.layers) for side in sides)
-            for each, sides in zip(self.layer_ns, (first, second), strict=True)
-        ]
-        more_ns = costs_ns[1] - costs_ns[0]
+        measured = row.second.time_ns / row.first.time_ns
+        ours, theirs = (factor or 1.0 for factor in self.factors)
+        first, second = (
+            max(0.0, (side.time_ns or 0) - cost_ns * side.timed_layers)
+            for side, cost_ns in zip((row.first, row.second), self.layer_ns, strict=True)
+        )
+        may_be = [measured * ours / theirs, second / first if first else inf, *([] if first or second else [0.0])]
         return _Spoiled(
-            max(1.0, theirs / ours, _without(second_ns, more_ns)),
-            max(1.0, ours / theirs, _without(first_ns, -more_ns)),
-            f"counters cost A {ours:.2f} times its latency and the other {theirs:.2f} times",
+            min(_ANY, max(1.0, *(measured / one if one else inf for one in may_be))),
+            min(_ANY, max(1.0, *(one / measured for one in may_be))),
+            f"counters cost A {self._told(0)} and the other {self._told(1)}",
         )
 
-
-_ANY = 1e6
-"""As good as any factor."""
+    def _told(self, side: int) -> str:
+        factor = self.factors[side]
+        if factor is None:
+            return "nobody knows how much"
+        return f"{factor:.2f} times its latency, {self.layer_ns[side] / 1000:.1f} µs a layer,"
 
 
 def _counter_ns(profile: Profile) -> float:
@@ -307,17 +304,6 @@ def _counter_ns(profile: Profile) -> float:
     if not timed or profile.profiled_latency_ns is None or profile.unprofiled_latency_ns is None:
         return 0.0
     return max(0.0, profile.profiled_latency_ns - profile.unprofiled_latency_ns) / timed
-
-
-def _sum_ns(sides: Sequence[RowSide]) -> int:
-    return sum(side.time_ns or 0 for side in sides)
-
-
-def _without(time_ns: float, cost_ns: float) -> float:
-    """By what factor a time is too long of which so much is a cost."""
-    if cost_ns <= 0:
-        return 1.0
-    return time_ns / (time_ns - cost_ns) if cost_ns < time_ns else _ANY
 
 
 def _slower(
@@ -338,7 +324,7 @@ def _slower(
     if _decided(logs, (1 + limit) / spoiled.too_small) is ConditionOutcome.PASSED:
         return ConditionOutcome.PASSED, sentence
     would_be_told = _decided(logs, 1 + limit) is not ConditionOutcome.INCONCLUSIVE
-    return ConditionOutcome.INCONCLUSIVE, sentence + (f"; {spoiled.words}, which may be why" if would_be_told else "")
+    return ConditionOutcome.INCONCLUSIVE, sentence + (f"; {spoiled.words} which may be why" if would_be_told else "")
 
 
 def _decided(logs: RatioInterval, bound: float) -> ConditionOutcome:

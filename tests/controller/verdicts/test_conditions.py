@@ -8,7 +8,7 @@ import invented
 from controller.verdicts.chains import OTHER_ENGINE, chain, layer, reorder, times
 from enginebench_controller.errors import InputError
 from enginebench_controller.graph.matching.kinds import unmatched_category
-from enginebench_controller.records import Phase
+from enginebench_controller.records import LayerState, Phase
 from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
 from enginebench_controller.verdicts.conditions import (
     Condition,
@@ -140,14 +140,23 @@ def added_layer(name, kind, time_ns):
     return replace(reorder(1, 0), name=name, type=kind, category=unmatched_category(kind), time_ns=timed)
 
 
+def noisy(one):
+    """The same with a first layer that scatters by half."""
+    conv, *more = one.layers
+    return replace(one, layers=(replace(conv, time_ns=times(50_000, spread=0.5)), *more))
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
         (others("a", ("x_to_conv1", "Reorder", None)), others("b", ("x_to_conv1", "Reorder", 50_000))),
         (others("a", ("x_to_conv1", "Reorder", 50_000)), others("b", ("to_f16", "Convert", 50_000))),
+        (others("a", ("Reorder_4", "Reorder", None)), others("b", ("Reorder_7", "Reorder", 50_000))),
         (others("a", conv_ns=150_000), others("b", ("to_f16", "Convert", 50_000), conv_ns=50_000)),
+        (others("a", conv_ns=150_000), others("b", ("permute_4", "Permute", 53_000), conv_ns=110_000)),
+        (others("a", conv_ns=150_000), noisy(others("b", ("to_f16", "Convert", 50_000), conv_ns=50_000))),
     ],
-    ids=["untimed in A", "of another kind", "fused in A"],
+    ids=["untimed in A", "an untimed one in A", "of another kind", "fused in A", "nearly as long", "and noisy"],
 )
 def test_what_the_first_may_have_done_elsewhere_makes_nothing_slower(first, second):
     outcomes = layer_outcomes("layer-slower>10%", first, second)
@@ -226,6 +235,8 @@ def costly(identity, small_ns, each_ns):
         ((1_500, 3_000), (3_000, 0), ConditionOutcome.INCONCLUSIVE),
         ((1_500, 30_000), (0, 3_000), ConditionOutcome.FAILED),
         ((3_000, 9_000), (3_000, 3_000), ConditionOutcome.FAILED),
+        ((1_000, 2_000), (12_000, 12_000), ConditionOutcome.INCONCLUSIVE),
+        ((1_000, 1_000), (12_000, 12_000), ConditionOutcome.PASSED),
     ],
 )
 def test_a_layer_may_pay_for_counters_as_much_as_any_other(times_ns, costs_ns, outcome):
@@ -238,7 +249,32 @@ def test_no_layer_is_slower_by_what_counters_cost_one_side_more():
     first, second = chain("a", [layer(0, 100_000)]), chain("b", [layer(0, 300_000)], unprofiled_ns=100_000)
     (check,) = profiles_checked("layer-slower>10%", first, second)
     assert check.outcome is ConditionOutcome.INCONCLUSIVE
-    assert "counters cost A 1.00 times its latency and the other 3.00 times, which may be why" in check.sentence
+    assert "; counters cost A 1.00 times its latency, 0.0 µs a layer, and the other 3.00 times" in check.sentence
+    assert check.sentence.endswith("200.0 µs a layer, which may be why")
+    unknown = replace(first, profiled_latency_ns=None)
+    (check,) = profiles_checked("layer-slower>10%", unknown, second)
+    assert check.outcome is ConditionOutcome.INCONCLUSIVE, "what is known of one side counts"
+    assert "; counters cost A nobody knows how much and the other 3.00 times" in check.sentence
+
+
+def test_layers_without_a_time_pay_for_no_counters():
+    def side(identity, each_ns):
+        one = costly(identity, 1_500, each_ns)
+        away = [
+            replace(one.layers[0], name=f"away{place}", time_ns=(), state=LayerState.OPTIMIZED_AWAY)
+            for place in range(4)
+        ]
+        return replace(one, layers=(*one.layers, *(away if identity == "a" else ())))
+
+    small = profiles_checked("layer-slower>10%", side("a", 1_000), side("b", 3_000))[0]
+    assert (small.subject, small.outcome) == ("conv0 (Conv)", ConditionOutcome.INCONCLUSIVE)
+
+
+def test_what_the_second_ran_without_telling_a_time_is_told():
+    first = chain("a", [layer(0, 50_000), layer(1, 50_000)])
+    second = chain("b", [layer(0, 50_000), replace(layer(1, None), state=LayerState.EXECUTED)])
+    checks = profiles_checked("layer-slower>10%", first, second)
+    assert [(one.outcome, one.sentence) for one in checks][1] == (ConditionOutcome.INCONCLUSIVE, "no data in B")
 
 
 def test_what_two_profiles_are_unlike_in_is_told_with_what_is_found_of_the_whole():

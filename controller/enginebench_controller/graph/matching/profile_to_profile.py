@@ -14,6 +14,7 @@ from enginebench_controller.graph.matching.matched import (
     NodeState,
     Row,
     RowPart,
+    is_executed,
     mean_layer_ns,
 )
 from enginebench_controller.graph.matching.strangers import Kind, Stranger, strangers
@@ -165,7 +166,8 @@ class _Joining:
         nodes = self._profiles[side].graph.nodes
         category, _, type_ = one.kind
         is_known = (
-            all(self._profiles[place].graph.nodes for place in (side, *one.places))
+            category is not LayerCategory.ENGINE_MADE
+            and all(self._profiles[place].graph.nodes for place in (side, *one.places))
             and not any(side in sides and sides.isdisjoint(one.places) for sides in alike)
             and not (may_move(category, type_) and any(is_rearrangement(node.op_type) for node in nodes))
         )
@@ -201,7 +203,7 @@ def _why_missing(profile: MatchedProfile, nodes: Sequence[int]) -> LayerState:
         return LayerState.OPTIMIZED_AWAY
     only_move = all(is_rearrangement(profile.graph.nodes[node].op_type) for node in nodes)
     may_be = (
-        layer.time_ns
+        is_executed(layer)
         for layer, category in zip(profile.layers, profile.matching.categories, strict=True)
         if category is LayerCategory.ENGINE_MADE or (only_move and may_move(category, layer.type))
     )

@@ -10,7 +10,6 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.graph.matching.matched import ADDED, LayerCategory, MatchedProfile, is_executed
-from enginebench_controller.records import Layer
 
 _WORD = re.compile(r"[^\W\d_]+")
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
@@ -21,6 +20,8 @@ _UNIQUE = "_token_"
 _NOBODYS = frozenset({"layer", "node", "unnamed"})
 
 _MOVING = (*ADDED, LayerCategory.DATA)
+_MOST_MOVERS = 8
+"""So many move the same data one after the other; more of them are no profile of an engine."""
 
 Kind = tuple[LayerCategory, str | int, str]
 """A layer's category, its engine (without one the side: nobody knows whose words these are), and its type."""
@@ -48,7 +49,8 @@ def strangers(profiles: Sequence[MatchedProfile], rows: Sequence[Mapping[int, in
             if group is None:
                 category, layer = profile.matching.categories[place], profile.layers[place]
                 kind = (category, side if profile.engine is None else profile.engine, layer.type)
-                identity = _identity(layer, category, origins.of(place))
+                is_told = not _is_numbered(layer.name, layer.type, category)
+                identity = layer.name if is_told else origins.of(place)
                 if identity is None:
                     found.append(Stranger(kind, {side: place}))
                 else:
@@ -61,15 +63,6 @@ def _told_apart(kind: Kind, alike: Sequence[tuple[int, int]]) -> Iterator[Strang
     is_one = max(Counter(side for side, _ in alike).values()) == 1
     for places in [alike] if is_one else [[one] for one in alike]:
         yield Stranger(kind, dict(places))
-
-
-def _identity(layer: Layer, category: LayerCategory, origin: Hashable) -> Hashable:
-    if not _is_numbered(layer.name, layer.type, category):
-        return layer.name
-    if origin is None or not layer.output_shapes:
-        return None
-    # Without the first dimension, for it is the batch's, and another batch's reorder is still the same thing.
-    return origin, tuple(shape[1:] for shape in layer.output_shapes)
 
 
 def _is_numbered(name: str, type_: str, category: LayerCategory) -> bool:
@@ -85,7 +78,7 @@ class _Origins:
 
     def __init__(self, profile: MatchedProfile, rows: Mapping[int, int]) -> None:
         self._layers, self._categories = profile.layers, profile.matching.categories
-        self._inputs = {name: number for number, name in enumerate(profile.graph.inputs)}
+        self._inputs = frozenset(profile.graph.inputs)
         self._rows = [None if group is None else rows[group] for group in profile.matching.group_of_layer]
         executed = zip(self._rows, profile.layers, strict=True)
         self._sizes = Counter(row for row, layer in executed if is_executed(layer))
@@ -96,24 +89,23 @@ class _Origins:
         }
 
     def of(self, place: int) -> Hashable:
-        """The row with the number of its output, or the number of the graph's input, that is moved, with the types of
-        those that have moved it before; None where unknown.
+        """The row with the number of its output, or the name of the graph's input, that is moved, with the types of
+        those that have moved it before, and the shapes that it gets; None where unknown.
 
         Of a row with several layers nobody knows which of them are each other's, nor what a stranger computes.
         """
+        # Without the first dimension, for it is the batch's, and another batch's reorder is still the same thing.
+        shapes = tuple(shape[1:] for shape in self._layers[place].output_shapes)
         before: list[str] = []
-        while self._rows[place] is None:
+        while shapes and self._rows[place] is None and len(before) < _MOST_MOVERS:
             layer = self._layers[place]
-            if self._categories[place] not in _MOVING or len(before) > len(self._layers):
-                return None
             # A layer that reads nothing holds data: an input of the graph, or a weight.
             names = [name for name in layer.inputs or layer.outputs if name in self._makers or name in self._inputs]
-            if len(names) != 1:
+            if self._categories[place] not in _MOVING or len(names) != 1:
                 return None
             if not layer.inputs or names[0] not in self._makers:
-                number = self._inputs.get(names[0])
-                return None if number is None else ("input", number, *before)
+                return (names[0], shapes, *before) if names[0] in self._inputs else None
             before.append(layer.type)
             place, number = self._makers[names[0]]
         row = self._rows[place]
-        return (row, number, *before) if self._sizes[row] == 1 else None
+        return (row, number, shapes, *before) if row is not None and self._sizes[row] == 1 else None

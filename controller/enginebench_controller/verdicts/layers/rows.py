@@ -105,7 +105,8 @@ class LayerDifference:
 class RowSide:
     """One profile's part of a row. `state` tells why there is no time; `peak_share` is that of the attainable peak.
 
-    `half_width_ns` is of the mean's 95 % interval over the inferences of the pass. `layers`, `types` and `kernels` are
+    `half_width_ns` is of the mean's 95 % interval over the inferences of the pass. `time_ns` is that of `timed_layers`
+    of them. `layers`, `types` and `kernels` are
     the engine's own words, `precision` is made comparable ("u8+f32" where the layers differ).
     """
 
@@ -116,6 +117,7 @@ class RowSide:
     precision: str = ""
     nodes: tuple[str, ...] = ()
     time_ns: int | None = None
+    timed_layers: int = 0
     half_width_ns: float | None = None
     share: float | None = None
     peak_share: float | None = None
@@ -248,6 +250,7 @@ def _side(profile: Profile, side: RowPart, mean: Mean | None, total: int, peaks:
         precision=joint_precision(layer.precision for layer in layers if layer.time_ns),
         nodes=tuple(profile.nodes[node].name for node in side.nodes) if profile.nodes else (),
         time_ns=side.time_ns,
+        timed_layers=sum(bool(layer.time_ns) for layer in layers),
         half_width_ns=half_width(mean) if mean else None,
         share=side.time_ns / total if side.time_ns is not None and total else None,
         peak_share=known,

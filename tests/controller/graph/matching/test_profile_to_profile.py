@@ -152,6 +152,17 @@ def test_what_moves_an_input_is_known_by_it() -> None:
     ]
     assert strangers(ORT, *chains) == [("input", "input"), ("ReorderInput_1", "ReorderInput_4")]
 
+    def made(*names: str) -> MatchedProfile:
+        net = replace(graph(f"a: Add({', '.join(names)}) -> y"), inputs=names)
+        moved = [moving(f"ReorderInput_{number}", name, f"{name}_moved") for number, name in enumerate(names)]
+        return replace(profile(net, layer("a", "Add", "a"), *moved), engine="ort")
+
+    one, other = made("mask", "ids"), made("ids", "mask")
+    assert table(join(one, other), one, other)[1:] == [
+        ("ReorderInput_0", "ReorderInput_1"),
+        ("ReorderInput_1", "ReorderInput_0"),
+    ]
+
 
 def test_what_stands_behind_something_unknown_or_another_output_is_not_the_same() -> None:
     def made(*added: Layer) -> MatchedProfile:
@@ -194,6 +205,17 @@ def test_a_node_that_moves_data_and_a_layer_that_does_may_be_the_same() -> None:
     assert table(join(one, other), one, other) == [("c t", "c"), ("g", "g"), ("no_data", "permute_4")]
     other = profile(net, *parts, layer("reorder_4", "Reorder"))
     assert table(join(one, other), one, other)[-1] == ("absent", "reorder_4"), "no node of a model is one"
+
+
+def test_what_an_engine_computes_may_be_any_node() -> None:
+    one = fused()
+    other = profile(NET, *(part for part in fused().layers if part.name != "pool"), layer("kernel_7", "Mystery"))
+    assert [names for names in table(join(one, other), one, other) if "no_data" in names] == [
+        ("pool", "no_data"),
+        ("no_data", "kernel_7"),
+    ]
+    timeless = profile(NET, *other.layers[:-1], layer("kernel_7", "Mystery", time_ns=()))
+    assert ("pool", "no_data") in table(join(one, timeless), one, timeless)
 
 
 def test_numbered_names_of_which_nothing_else_is_known_stay_apart() -> None:
