@@ -105,14 +105,14 @@ def test_many_samples_travel_in_parts(run_mine: Callable) -> None:
 
 
 def test_one_inference_goes_before_each_block_and_is_no_sample(run_mine: Callable) -> None:
-    stop = configuration.StopRule(min_duration_ns=200_000_000, block_ns=30_000_000)
+    stop = configuration.StopRule(min_duration_ns=400_000_000, block_ns=30_000_000)
     child = run_mine({"infer": "import sys, time; time.sleep(0.001); sys.stderr.write('u')"}, stop=stop)
     measurement = child.result.measurement
     apart = 1 + measurement.warm_up.iterations + measurement.afterwards.inferences
     untimed = child.stderr.count("u") - (apart + measurement.iterations)
     # None may go before the first, where a single inference filled what was left of the warm-up.
     assert 0 <= measurement.blocks - untimed <= 1
-    assert measurement.blocks >= 5
+    assert measurement.blocks >= 3, "else one before them all would do"
 
 
 @pytest.mark.parametrize(("load", "requests"), [(configuration.LOAD_SYNC, 1), (configuration.LOAD_ASYNC, 2)])
