@@ -19,7 +19,11 @@ SOFTWARE = next(iter(sorted(Path("/usr/lib").glob("chromium*/vk_swiftshader_icd.
 if SOFTWARE is not None:
     os.environ["VK_DRIVER_FILES"] = str(SOFTWARE)
 
-WEBGPU = "WEBGPU.CPU"
+WEBGPU, OPENVINO = "WEBGPU.CPU", "OPENVINO.CPU"
+IS_INTEL = "GenuineIntel" in Path("/proc/cpuinfo").read_text()
+needs_intel = pytest.mark.skipif(
+    not IS_INTEL, reason="OpenVINO's finds nothing that it runs on but hardware of Intel's"
+)
 needs_software = pytest.mark.skipif(
     SOFTWARE is None or find_library("vulkan") is None,
     reason="there is no Vulkan on the processor here: Debian's chromium and libvulkan1 bring it",
@@ -60,9 +64,15 @@ class TestWebGpu(InferenceContract):
             pass
 
 
+@needs_intel
+class TestOpenVino(InferenceContract):
+    plugin = "enginebench_plugins.engines.onnxruntime.plugin"
+    device = OPENVINO
+
+
 def test_the_devices_of_packages_stand_behind_those_of_the_build() -> None:
     found = {one.name: one for one in OnnxRuntime().devices()}
-    assert list(found) == ["CPU", WEBGPU], "OpenVINO's finds nothing that it runs on but hardware of Intel's"
+    assert list(found) == ["CPU", *[OPENVINO] * IS_INTEL, WEBGPU]
     webgpu = found[WEBGPU]
     assert webgpu.full_name.endswith(", in software") and webgpu.resources == ("cpu",)
     assert webgpu.properties["execution_provider"] == "WebGpuExecutionProvider"

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.engines.onnxruntime.plugin_providers import GRAPHICS, PACKAGE, PROVIDER, ep_device
+from enginebench_plugins.engines.onnxruntime.plugin_providers import (
+    GRAPHICS,
+    PACKAGE,
+    PROVIDER,
+    ep_device,
+    provider_options,
+)
 from enginebench_plugins.engines.onnxruntime.profile import Recording
 from enginebench_plugins.toolkit.engine import Inferences
 from enginebench_proto.agreed.onnx_wire import MalformedModelError, declared_inputs, declared_tensors
@@ -346,7 +352,7 @@ def _create_session(
         options.add_free_dimension_override_by_name(symbol, size)
     provider, content = device.properties[PROVIDER], recording.model if recording is not None else str(model.path)
     if PACKAGE in device.properties:
-        options.add_provider_for_devices([ep_device(onnxruntime, device)], {})
+        options.add_provider_for_devices([ep_device(onnxruntime, device)], provider_options(device))
         session = onnxruntime.InferenceSession(content, options, enable_fallback=0)
     else:
         wanted = [(provider, _provider_options(provider, settings))]

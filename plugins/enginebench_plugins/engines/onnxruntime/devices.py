@@ -33,11 +33,12 @@ NAMINGS = {
 def find_devices(onnxruntime: Any) -> Sequence[spec.Device]:
     """One device for every execution provider that is available and runs on this machine, in the runtime's order.
 
-    Behind those of the build stand those of packages: once they are registered, the runtime names them among its own.
+    Behind those of the build stand those of packages: once they are registered, the runtime names them among its own,
+    and with them what chooses among their devices, as "OpenVINOExecutionProvider.AUTO" does, which is none.
     """
     of_packages = plugin_devices(onnxruntime)
     others = REMOTE | {one.properties[PROVIDER] for one in of_packages}
-    of_the_build = [one for one in onnxruntime.get_available_providers() if one not in others]
+    of_the_build = [one for one in onnxruntime.get_available_providers() if one.partition(".")[0] not in others]
     return [*map(_device, of_the_build), *of_packages]
 
 

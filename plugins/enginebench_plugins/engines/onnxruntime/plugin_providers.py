@@ -5,6 +5,7 @@
 """
 
 import importlib
+import json
 import pkgutil
 import warnings
 from collections import Counter
@@ -26,6 +27,7 @@ GRAPHICS = frozenset({"WebGpuExecutionProvider"})
 handing over took, which is less than a hundredth of the work. On a processor the card is software.
 """
 
+_OPENVINO = "OpenVINOExecutionProvider"
 _BY_VENDOR = {0x10DE: "cuda:0", 0x1002: "rocm:0"}
 """What other providers call the first GPU of that PCI vendor: both occupy it."""
 
@@ -55,6 +57,17 @@ def ep_device(onnxruntime: Any, device: spec.Device) -> Any:
     if device.name not in listed:
         raise RuntimeError(f"the device {device.name} is gone: {device.properties[PACKAGE]} lists it no more")
     return found[listed.index(device.name)]
+
+
+def provider_options(device: spec.Device) -> dict[str, str]:
+    """What the provider of such a device is told, so that it computes in f32, which is all that its devices list.
+
+    By itself OpenVINO's takes bf16 on a processor with AMX, and f16 on a GPU, and nothing tells of it.
+    """
+    type_ = device.name.split(".")[1]
+    if device.properties[PROVIDER] != _OPENVINO or type_ not in ("CPU", "GPU"):  # an NPU has no f32
+        return {}
+    return {"load_config": json.dumps({type_: {"INFERENCE_PRECISION_HINT": "f32"}})}
 
 
 @cache
