@@ -151,6 +151,7 @@ def _document_side(side: RowSide) -> Document:
         "precision": side.precision or None,
         "nodes": list(side.nodes),
         "time_ns": side.time_ns,
+        "timed_layers": side.timed_layers,
         "half_width_ns": finite(side.half_width_ns),
         "share": side.share,
         "peak_share": side.peak_share,

@@ -152,23 +152,26 @@ class _Joining:
         alike: dict[Kind, set[frozenset[int]]] = defaultdict(set)
         for one in found:
             alike[one.kind].add(frozenset(one.places))
+        groups = {frozenset(side for side, _ in items) for items in components}
+        computed = groups.union(*(sides for kind, sides in alike.items() if kind[0] is LayerCategory.ENGINE_MADE))
         for one in found:
+            # What an engine computes may be whatever another one does; what it adds is what it calls so.
+            may_be = computed if one.kind[0] is LayerCategory.ENGINE_MADE else alike[one.kind]
             sides = (
                 _present(profile, (one.places[side],), ())
                 if side in one.places
-                else RowPart((), (), None, self._why_no_stranger(side, one, alike[one.kind]))
+                else RowPart((), (), None, self._why_no_stranger(side, one, may_be))
                 for side, profile in enumerate(self._profiles)
             )
             yield Row(tuple(sides), category=one.kind[0], exact=True)
 
-    def _why_no_stranger(self, side: int, one: Stranger, alike: Iterable[frozenset[int]]) -> LayerState:
-        """Absent only where nothing that ran here may be it; `alike`: the sides of each of its kind."""
+    def _why_no_stranger(self, side: int, one: Stranger, may_be: Iterable[frozenset[int]]) -> LayerState:
+        """Absent only where nothing here may be it: of all that `may_be` so, the sides that have each."""
         nodes = self._profiles[side].graph.nodes
         category, _, type_ = one.kind
         is_known = (
-            category is not LayerCategory.ENGINE_MADE
-            and all(self._profiles[place].graph.nodes for place in (side, *one.places))
-            and not any(side in sides and sides.isdisjoint(one.places) for sides in alike)
+            all(self._profiles[place].graph.nodes for place in (side, *one.places))
+            and not any(side in sides and sides.isdisjoint(one.places) for sides in may_be)
             and not (may_move(category, type_) and any(is_rearrangement(node.op_type) for node in nodes))
         )
         return LayerState.ABSENT if is_known else LayerState.NO_DATA
