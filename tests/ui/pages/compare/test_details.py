@@ -42,7 +42,7 @@ def test_other_engines_words_are_not_called_differences():
         (LayerState.NOT_EXECUTED, "This layer was not executed in A: the engine ran nothing for its nodes."),
         (
             LayerState.EXECUTED,
-            "There is no data for this layer in A: the engine does not tell whether, or how long, it ran.",
+            "There is no data for this layer in A: nobody knows whether, or how long, it ran there.",
         ),
     ],
 )

@@ -20,7 +20,7 @@ from enginebench_ui.pages.compare.shapes.inference import (
     side_text,
     verdict_line,
 )
-from enginebench_ui.pages.compare.shapes.points import LETTERS, Looks, ShownSide, lacking
+from enginebench_ui.pages.compare.shapes.points import LETTERS, Looks, ShownSide
 from enginebench_ui.pages.compare.shapes.sides import (
     ID_CHARACTERS,
     ChosenProjects,
@@ -136,12 +136,9 @@ def _show_outcome(first: Measurement, second: Measurement) -> None:
 
 
 def show_doubts(sides: tuple[ShownSide, ShownSide]) -> None:
-    """Say which side lacks a point, and in what A and B are no equals."""
+    """Say in what A and B are no equals."""
     found = [stored.measured(one.chosen.id) for one in sides if one.chosen is not None]
     if len(found) < len(sides):
-        for one in sides:
-            if sentence := lacking(one):
-                st.caption(inert(sentence))
         return
     compared = stored.compared(*found)
     unlike = dict.fromkeys(compared.remarks if compared else ())

@@ -20,7 +20,7 @@ _NOT_RUN = {
     LayerState.NOT_EXECUTED: "This layer was not executed in {}: the engine ran nothing for its nodes.",
     LayerState.OPTIMIZED_AWAY: "This layer was not executed in {}: it depends on no input, so it was computed before.",
     LayerState.ABSENT: "This layer was not executed in {}: its model has no such nodes.",
-    LayerState.NO_DATA: "There is no data for this layer in {}: the engine does not tell whether, or how long, it ran.",
+    LayerState.NO_DATA: "There is no data for this layer in {}: nobody knows whether, or how long, it ran there.",
 }
 
 _SETTINGS = frozenset({"precision", "output shapes"})
