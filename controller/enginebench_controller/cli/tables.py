@@ -22,6 +22,16 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.verdicts.across import AcrossTargets, across_targets, are_many
 from enginebench_controller.verdicts.doubts import flags, marks, status_words
+from enginebench_controller.verdicts.gate.results import GateResult
+from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.words import (
+    amount,
+    gate_remarks,
+    headline,
+    meaning,
+    ratio_words,
+    verdict_words,
+)
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
 from enginebench_controller.verdicts.words import UNKNOWN, Remark, condensed, failure_sentence, ranges, rate, whose
@@ -50,6 +60,7 @@ LEGENDS = (
     ("n<", ("p95 ms", "p99 ms"), "n<130: fewer than the 130 samples that it takes"),
 )
 """Marks, in which columns they stand, and what they mean."""
+GATE_STYLES = {GateOutcome.WORSE: "bold red", GateOutcome.PASSES: "bold green", GateOutcome.CANNOT_TELL: "bold yellow"}
 STYLES = {Status.OK: "green", Status.INCONCLUSIVE: "yellow", Status.FAILED: "red", Status.CANCELLED: "yellow"}
 
 
@@ -159,9 +170,9 @@ def _columns(measurements: Sequence[Measurement]) -> list[tuple[str, bool]]:
 
 def _legend(rows: Sequence[Mapping[str, object]], shown: Sequence[str]) -> Iterator[str]:
     """What the marks mean that are there to be seen."""
-    for mark, headings, meaning in LEGENDS:
+    for mark, headings, sentence in LEGENDS:
         if any(mark in str(row[heading]) for row in rows for heading in headings if heading in shown):
-            yield meaning
+            yield sentence
 
 
 def _row(m: Measurement, check: OutputCheck | None) -> dict[str, object]:
@@ -254,3 +265,32 @@ def _readback(readback: Readback | None) -> str:
 
 def _ms(value_ns: float | None) -> str:
     return UNKNOWN if value_ns is None else f"{value_ns / 1e6:.3f}"
+
+
+def print_gate(result: GateResult) -> None:
+    """The verdict, a line a metric, and what to know."""
+    text = plain(headline(result))
+    text.stylize(GATE_STYLES[result.outcome], 0, text.plain.index(":"))
+    stdout().print(text, soft_wrap=False)
+    for problem in result.problems:
+        line = plain(f"≠ {problem}")
+        line.stylize("bold red")
+        stdout().print(line)
+    _print_metrics(result)
+    remark(f"  * decides; × is head ÷ base with its 95 % interval. {meaning(result)}")
+    for line_ in gate_remarks(result):
+        if line_ not in result.problems:
+            remark(f"  {line_}")
+    remark(f"  `enginebench show {result.benchmark.id}` shows it again")
+
+
+def _print_metrics(result: GateResult) -> None:
+    """A row a metric that is known or decides."""
+    columns = [("metric", False), ("verdict", False), ("×", True), ("95 % interval", False)]
+    rows: list[list[object]] = []
+    for one in result.judged.metrics:
+        if one.base is not None or one.head is not None or one.decides:
+            ratio, interval = ratio_words(one)
+            sides = (amount(one.metric, side) for side in (one.base, one.head))
+            rows.append([f"{'* ' if one.decides else ''}{one.metric}", verdict_words(one), ratio, interval, *sides])
+    print_table("", [*columns, ("base", True), ("head", True)], rows)

@@ -1,13 +1,14 @@
 """The forms of reports: tables in GitHub's Markdown with safe names, and HTML pages that need nothing else."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from typing import TYPE_CHECKING, Any
 
 from enginebench_controller.verdicts.conditions import Check, ConditionOutcome
 from enginebench_controller.verdicts.layers.profiles import precisions
 from enginebench_controller.verdicts.words import UNKNOWN, milliseconds, number, percent
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _MARKUP = frozenset("\\`*_{}[]<>#|~!&@")
 
@@ -59,7 +60,9 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
-def _environment() -> Environment:
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  # only where a page is written
+
     environment = Environment(
         loader=PackageLoader("enginebench_controller.files", "templates"),
         autoescape=True,

@@ -31,7 +31,7 @@ class BisectOrder(BaseModel):
     `option` is the one that has them as values. `digests` are the exact versions that the names of models mean.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     kind: BisectKind
     candidates: Annotated[tuple[str, ...], Field(max_length=MOST_CANDIDATES)]

@@ -154,7 +154,7 @@ AtLeastOne = Annotated[tuple[T, ...], Field(min_length=1)]
 class Rung(BaseModel):
     """A step of a ladder: the plan's own fields with other values, or why this step cannot be run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: str
     title: str
@@ -177,7 +177,7 @@ class GateMetric(StrEnum):
 class GateTerms(BaseModel):
     """What a gate was asked for, and what it promised: by metric, the difference it is to tell within the budget."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     budget: Duration = "2m"
     """How long process pairs are measured, at most."""
@@ -205,7 +205,7 @@ class StepPurpose(StrEnum):
 class SearchStep(BaseModel):
     """Which step of which search a benchmark is, counted from 0, and what it is to tell."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     id: str
     step: Annotated[int, Field(ge=0)]
@@ -217,7 +217,7 @@ class SearchStep(BaseModel):
 class Plan(BaseModel):
     """Model versions × engines × targets × configurations. Lists multiply out."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     schema_version: Literal[1] = 1
     name: str | None = None

@@ -112,7 +112,7 @@ def parse_axes(fixed: Sequence[str], among: Sequence[str]) -> dict[str, tuple[st
 class RecommendOrder(BaseModel):
     """What a person asks for, as a document. `axes` are those fixed or narrowed; `fields` the plan's own, of inputs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     models: AtLeastOne[str]
     engines: AtLeastOne[str] = ("all",)

@@ -13,7 +13,6 @@ from math import exp, log, log1p
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from enginebench_controller.records import BlockSamples
 from enginebench_controller.stats import intervals
@@ -252,6 +251,8 @@ def _signed_rank_chances(pairs: int) -> NDArray[np.float64]:
     """P(W ≤ w) for w = 0 … n(n + 1)/2 when nothing differs; from 100 pairs on, the normal approximation."""
     largest = pairs * (pairs + 1) // 2
     if pairs > _EXACT_PAIRS:
+        from scipy.special import ndtr  # noqa: PLC0415  # it takes a quarter of the start of every command
+
         deviation = np.sqrt(largest * (2 * pairs + 1) / 12)
         approximate: NDArray[np.float64] = ndtr((np.arange(largest + 1) + 0.5 - largest / 2) / deviation)
         return approximate

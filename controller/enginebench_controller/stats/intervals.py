@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from enginebench_controller.records import Interval, IntervalMethod
 from enginebench_proto.agreed import student_t
@@ -31,7 +30,7 @@ def welch_p_value(middle: float, error: float, degrees: float) -> float:
     """Two-sided p of a difference being 0 by Student's t; certain where there is no error."""
     if not error:
         return 0.0 if middle else 1.0
-    return float(2 * stdtr(degrees, -abs(middle) / error))
+    return 2 * student_t.tail(abs(middle) / error, degrees)
 
 
 LEVEL = 0.95

@@ -8,10 +8,8 @@ estimators were chosen stands in docs/reference/measuring.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, fsum, inf, log, sqrt
-from statistics import median
-
-from scipy.special import log_ndtr, ndtr, ndtri
+from math import erfc, exp, fsum, inf, log, sqrt
+from statistics import NormalDist, median
 
 from enginebench_controller.stats import intervals
 from enginebench_controller.stats.intervals import LEVEL
@@ -27,7 +25,7 @@ One process in some twenty is slower by a tenth or more for as long as it lives,
 pairs in succession. Wilcox, "Introduction to Robust Estimation and Hypothesis Testing", recommends a fifth as well.
 """
 
-LOOKED_AT = float(-ndtri((1 - LEVEL) / 4))
+LOOKED_AT = -NormalDist().inv_cdf((1 - LEVEL) / 4)
 """By how many standard errors an interval reaches at its last look when it may be looked at after every pair: 2.24.
 
 A sum of independent steps, looked at all the time, comes this far in 5 % of all cases: a Brownian motion exceeds c by
@@ -119,7 +117,7 @@ def estimate(log_ratios: Sequence[float]) -> Estimate | None:
 def interval(log_ratios: Sequence[float]) -> RatioInterval | None:
     """The interval of the log ratio over a number of process pairs that was fixed before; None for fewer than two."""
     found = estimate(log_ratios)
-    return None if found is None else found.within(float(-ndtri((1 - LEVEL) / 2)))
+    return None if found is None else found.within(-NormalDist().inv_cdf((1 - LEVEL) / 2))
 
 
 def sequential_interval(log_ratios: Sequence[float], most: int) -> RatioInterval | None:
@@ -140,8 +138,10 @@ def sequential_p_value(log_ratios: Sequence[float], most: int) -> float | None:
     found = estimate(log_ratios)
     if found is None:
         return None
-    reached = float(-ndtri(found.p_value / 2)) / sqrt(max(most / len(log_ratios), 1.0))
-    return min(1.0, 4 * float(ndtr(-reached)))
+    if not found.p_value:
+        return 0.0
+    reached = -NormalDist().inv_cdf(found.p_value / 2) / sqrt(max(most / len(log_ratios), 1.0))
+    return min(1.0, 4 * _normal_tail(reached))
 
 
 def spread(log_ratios: Sequence[float]) -> float | None:
@@ -160,11 +160,15 @@ def detectable(spread: float, pairs: int, least: float = 0.0, power: float = 0.9
         raise ValueError(f"{pairs} process pairs find nothing; {FEWEST_PAIRS} are needed")
     degrees = pairs - 2 * int(TRIMMED * (pairs - 1)) - 1
     error = spread / sqrt(pairs)
-    return max(_student(LOOKED_AT, degrees) * error, least) + _student(float(ndtri(power)), degrees) * error
+    return max(_student(LOOKED_AT, degrees) * error, least) + _student(NormalDist().inv_cdf(power), degrees) * error
 
 
 def _student(errors: float, degrees: int) -> float:
     """The quantile of Student's t that is exceeded as seldom as `errors` by a normal deviate."""
-    if log_ndtr(-errors) < log(_LEAST_CHANCE):
-        return inf
-    return -student_t.quantile(float(ndtr(-errors)), degrees)
+    chance = _normal_tail(errors)
+    return inf if chance < _LEAST_CHANCE else -student_t.quantile(chance, degrees)
+
+
+def _normal_tail(deviate: float) -> float:
+    """The chance of a normal deviate above this one, as exact far out as near 0."""
+    return erfc(deviate / sqrt(2)) / 2

@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr
 
 from enginebench_controller.records import Block, BlockSamples, Interval, LatencySummary, Percentile
 from enginebench_controller.records.run import BlockLatency
@@ -41,7 +40,9 @@ def samples_needed(percent: float) -> int:
 
 
 def _enough(samples: int, above: float) -> bool:
-    return bool(bdtr(1, samples, above) <= 1 - CONFIDENCE)
+    none = (1 - above) ** samples
+    one = samples * above * (1 - above) ** (samples - 1)
+    return none + one <= 1 - CONFIDENCE
 
 
 NS_PER_S = 1_000_000_000

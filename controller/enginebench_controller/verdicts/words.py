@@ -10,7 +10,7 @@ from enginebench_controller.records import Cache, Configuration, CoreCluster, Fa
 from enginebench_controller.records.cause import cause, last_words
 from enginebench_controller.verdicts.parity import engine_label
 
-if TYPE_CHECKING:  # it brings NumPy and SciPy, and every table takes its words from here
+if TYPE_CHECKING:  # it brings NumPy, and every table takes its words from here
     from enginebench_controller.verdicts.pairing import Compared, Unmatched
 
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")

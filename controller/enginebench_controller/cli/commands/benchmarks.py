@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.commands.gate import print_gate
 from enginebench_controller.cli.console import (
     confirmed,
     print_answers,
@@ -21,7 +20,7 @@ from enginebench_controller.cli.console import (
 )
 from enginebench_controller.cli.options import BenchmarkName, ExportForm, Force, Json, Notes, Output, Stores
 from enginebench_controller.cli.searches import commands_of
-from enginebench_controller.cli.tables import instant, print_failures, print_outcomes
+from enginebench_controller.cli.tables import instant, print_failures, print_gate, print_outcomes
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document, benchmark_list_document

@@ -8,10 +8,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout, write_asked
+from enginebench_controller.cli.console import print_json, remark, write_asked
 from enginebench_controller.cli.options import Json, LogTo, TrustModels
 from enginebench_controller.cli.plan_options import OF_ONE, plan_options
 from enginebench_controller.cli.progress import remind, watching
+from enginebench_controller.cli.tables import print_gate
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.exports.log_to import live_log
 from enginebench_controller.files.new_file import check_new_files
@@ -28,16 +29,7 @@ from enginebench_controller.runs.gate import gate as run_gate
 from enginebench_controller.verdicts.gate.results import GateResult
 from enginebench_controller.verdicts.gate.rule import GateOutcome, exit_code
 from enginebench_controller.verdicts.gate.stored import gate_of
-from enginebench_controller.verdicts.gate.words import (
-    amount,
-    gate_remarks,
-    headline,
-    meaning,
-    ratio_words,
-    verdict_words,
-)
-
-STYLES = {GateOutcome.WORSE: "bold red", GateOutcome.PASSES: "bold green", GateOutcome.CANNOT_TELL: "bold yellow"}
+from enginebench_controller.verdicts.gate.words import headline
 
 
 def register(app: typer.Typer) -> None:
@@ -154,32 +146,3 @@ def _exit_code(result: GateResult, *, strict: bool) -> int:
     worse, cannot_tell = (result.outcome is one for one in (GateOutcome.WORSE, GateOutcome.CANNOT_TELL))
     failed = bool(result.problems or result.failures)
     return int(exit_code(worse=worse, failed=failed, cannot_tell=cannot_tell, strict=strict))
-
-
-def print_gate(result: GateResult) -> None:
-    """The verdict, a line a metric, and what to know."""
-    text = plain(headline(result))
-    text.stylize(STYLES[result.outcome], 0, text.plain.index(":"))
-    stdout().print(text, soft_wrap=False)
-    for problem in result.problems:
-        line = plain(f"≠ {problem}")
-        line.stylize("bold red")
-        stdout().print(line)
-    _print_metrics(result)
-    remark(f"  * decides; × is head ÷ base with its 95 % interval. {meaning(result)}")
-    for line_ in gate_remarks(result):
-        if line_ not in result.problems:
-            remark(f"  {line_}")
-    remark(f"  `enginebench show {result.benchmark.id}` shows it again")
-
-
-def _print_metrics(result: GateResult) -> None:
-    """A row a metric that is known or decides."""
-    columns = [("metric", False), ("verdict", False), ("×", True), ("95 % interval", False)]
-    rows: list[list[object]] = []
-    for one in result.judged.metrics:
-        if one.base is not None or one.head is not None or one.decides:
-            ratio, interval = ratio_words(one)
-            sides = (amount(one.metric, side) for side in (one.base, one.head))
-            rows.append([f"{'* ' if one.decides else ''}{one.metric}", verdict_words(one), ratio, interval, *sides])
-    print_table("", [*columns, ("base", True), ("head", True)], rows)

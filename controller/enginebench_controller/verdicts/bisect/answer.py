@@ -101,7 +101,7 @@ def _was_ended(result: GateResult) -> bool:
 class Ratio(BaseModel):
     """A ratio of the metric with its 95 % interval; an end that is no number is null."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     ratio: float
     low: float | None
@@ -111,7 +111,7 @@ class Ratio(BaseModel):
 class BisectGate(BaseModel):
     """A gate on the way. `outcome` is null where a side came to nothing, and `reason` says why."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     purpose: GatePurpose
     base: str
@@ -131,7 +131,7 @@ class BisectAnswer(BaseModel):
     the culprit ÷ the one before, `whole` bad ÷ good, and `share` what the one explains of the other.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     finding: BisectFinding
     bisected: BisectKind

@@ -11,7 +11,6 @@ from math import exp, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.stats.response import Axes, ProcessSeen, Response, respond
@@ -220,7 +219,7 @@ class Known:
         """How likely each holds its limits, as far as it is known; of shape (n,)."""
         found = np.ones(len(self.space))
         for one in self.excess:
-            found *= ndtr(-one.middle / np.maximum(one.errors, 1e-9))
+            found *= _below(-one.middle / np.maximum(one.errors, 1e-9))
         for place in range(len(self.space)):
             if place in self.refused or self.limits(place) is Limits.BROKEN:
                 found[place] = 0.0
@@ -284,9 +283,17 @@ class Known:
         errors = np.maximum(errors, 1e-9)
         reached = -above / errors
         density = np.exp(-(reached**2) / 2) / sqrt(2 * np.pi)
-        expected = errors * (reached * ndtr(reached) + density) * self.chance
+        expected = errors * (reached * _below(reached) + density) * self.chance
         others = sorted((one for one in contenders if one != reference), key=lambda one: (-expected[one], one))
         return [reference, *others]
+
+
+def _below(deviates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The chance of a normal deviate below each."""
+    from scipy.special import ndtr  # noqa: PLC0415  # it takes a quarter of the start of every command
+
+    found: NDArray[np.float64] = ndtr(deviates)
+    return found
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
