@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 
 import streamlit.config
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 import enginebench_ui.entry
@@ -11,6 +12,8 @@ import enginebench_ui.entry
 ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
 PATIENCE_S = 60
 streamlit.config.set_option("runner.magicEnabled", False)  # as they are served; each run would rewrite their code anew
+# A server looks once for packages that bring components; the harness, which begins one a run, would each time.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
 
 def opened(page=None, /, **query):
