@@ -29,6 +29,12 @@ def test_labels_are_given_taken_away_and_found_by(bench: Bench) -> None:
     assert labels(bench) == {"nuc": {"site": "lab3"}, "rock": {"site": "lab3"}}
 
 
+def test_one_agent_under_two_names_is_told(bench: Bench) -> None:
+    told = bench.cli("targets", "add", "cuckoo", "nuc:50151").stderr
+    assert "nuc is at that address, too" in told
+    assert "at that address" not in bench.cli("targets", "add", "pi", "pi:50151").stderr
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -248,6 +249,17 @@ def test_keys_are_written_for_their_owner_and_over_nothing(ca: Callable[..., Res
     assert key.read_bytes() == before
     assert ca("renew", "me", "--out", tmp_path / "me").exit_code == 0
     assert key.read_bytes() != before
+
+
+def test_who_was_revoked_is_told_how_to_come_back(ca: Callable[..., Result], tmp_path: Path) -> None:
+    assert ca("issue", "client", "me", "--install").exit_code == 0
+    assert ca("revoke", "me").exit_code == 0
+    assert "was revoked: `enginebench ca issue client me`" in str(ca("renew", "me", "--install").exception)
+    told = str(ca("issue", "client", "me", "--install").exception)
+    move = re.search("`mv (.*) (.*)`", told)
+    assert move is not None
+    Path(move[1]).rename(move[2])
+    assert ca("issue", "client", "me", "--install").exit_code == 0
 
 
 @pytest.mark.parametrize("issue", [("client",), ("agent", "--host", "nuc")], ids=lambda words: words[0])

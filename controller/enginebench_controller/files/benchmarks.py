@@ -240,7 +240,7 @@ class SubjectForm(Form):
     @model_validator(mode="after")
     def _with_counts_that_can_be_kept(self) -> Self:
         chosen = self.configuration
-        if not all(0 <= one < 2**31 for one in (chosen.batch, chosen.cores, chosen.streams, chosen.requests)):
+        if not all(1 <= one < 2**31 for one in (chosen.batch, chosen.cores, chosen.streams, chosen.requests)):
             raise ValueError("a count of the configuration is out of range")
         return self
 

@@ -7,7 +7,7 @@ from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.files.report_forms import cell, checks_markdown, folded, render, table
 from enginebench_controller.files.verdicts.junit import junit
 from enginebench_controller.plan.configurations import describe_load
-from enginebench_controller.records import Configuration, Measurement
+from enginebench_controller.records import Configuration
 from enginebench_controller.verdicts.answers import Answer
 from enginebench_controller.verdicts.conditions import Check
 from enginebench_controller.verdicts.layers.advice import Advice
@@ -35,6 +35,7 @@ from enginebench_controller.verdicts.words import (
     model_words,
     percent,
     side_words,
+    sides_words,
 )
 
 _HEADINGS = (
@@ -102,8 +103,7 @@ def _benchmarks_row(compared: Compared) -> list[str]:
     return [
         model_words(compared),
         asked_words(compared, _work),
-        *_side(compared.first),
-        *_side(compared.second),
+        *_sides(compared),
         UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
         UNKNOWN if found.low is None or found.high is None else f"{found.low:.3f} to {found.high:.3f}",
         UNKNOWN if found.p_value is None else f"{found.p_value:.3g}",
@@ -115,9 +115,10 @@ def _work(asked: Configuration) -> str:
     return f"{asked.device}, {asked.size}, {describe_load(asked)}"
 
 
-def _side(measurement: Measurement) -> tuple[str, str]:
-    median = measurement.latency.median_ns if measurement.latency else None
-    return side_words(measurement), milliseconds(median)
+def _sides(compared: Compared) -> Iterator[str]:
+    for words, side in zip(sides_words(compared), (compared.first, compared.second), strict=True):
+        yield words
+        yield milliseconds(side.latency.median_ns if side.latency else None)
 
 
 def _answer(answer: Answer) -> str:

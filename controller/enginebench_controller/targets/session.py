@@ -76,6 +76,8 @@ async def open_session(
         if peaks := [peak for one in greetings for peak in one.peaks]:
             await asyncio.to_thread(home.store.add_peaks, peaks)
         session = TargetSession(clients, tuple(one.seen for one in greetings))
+        for told in _one_agent_sentences(targets):
+            remark.get()(told)
         for one in greetings:
             name = one.seen.target
             for sentence in (
@@ -86,6 +88,16 @@ async def open_session(
                 if sentence:
                     remark.get()(sentence)
         yield session
+
+
+def _one_agent_sentences(targets: Iterable[Target]) -> Iterator[str]:
+    """Of each agent that has several names here."""
+    names: dict[str, list[str]] = {}
+    for one in targets:
+        names.setdefault(one.address, []).append(one.name)
+    for address, called in names.items():
+        if len(called) > 1:
+            yield f"{' and '.join(called)} are one agent, at {address}: what it measures stands here several times"
 
 
 async def once_listed(

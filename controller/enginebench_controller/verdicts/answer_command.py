@@ -69,7 +69,7 @@ def _work(
     return {
         "models": names or list(plan.models),
         "engines": engines,
-        "targets": [members[0].target] if plan.targets else [],
+        "targets": list(dict.fromkeys(one.target for one in members)) if plan.targets else [],
         "devices": [asked.device] if plan.devices else [],
         "batch": [asked.batch],
         "cores": [asked.place],

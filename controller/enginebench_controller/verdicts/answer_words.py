@@ -58,7 +58,8 @@ def work_words(members: Sequence[Rival]) -> str:
     first = members[0].measurement
     asked = first.configuration
     parts = [members[0].model + (f" on {members[0].engine}" if members[0].engine else "")]
-    parts += [first.target] if first.target != LOCAL_TARGET else []
+    if first.target != LOCAL_TARGET and all(one.measurement.target == first.target for one in members):
+        parts.append(first.target)
     parts += [asked.device] if asked.device != DEFAULT_DEVICE else []
     parts += [asked.size]
     parts += [_load(asked, members)] if asked.load is not Load.SYNC else []
@@ -212,6 +213,8 @@ def _parts(one: Measurement, group: Sequence[Measurement]) -> Iterator[str]:
     if _differs(group, lambda each: each.configuration.requests):
         yield f"{asked.requests} request{'s' if asked.requests > 1 else ''}"
     yield from _options(one, group)
+    if _differs(group, lambda each: each.target):
+        yield f"on {one.target}" if several_engines or several_models else one.target
 
 
 def _options(one: Measurement, group: Sequence[Measurement]) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 Every command, page and file takes its sentences from here. A group is what did the same work on one device of one
 target: one model family, input set, batch, cores and load. Its members differ in engine, environment, version,
-precision, options, streams or hint, and are called by what differs.
+precision, options, streams or hint, and are called by what differs. Where no target has two of them, a group is what
+did the same work on several targets: which machine is fastest?
 """
 
 from collections import Counter, defaultdict
@@ -167,12 +168,15 @@ def answers_across(
 
 
 def _groups(measurements: Collection[Measurement], models: Collection[ModelVersion]) -> list[list[Measurement]]:
-    """Those of two or more."""
+    """Those of two or more on one target; where none has two, those over targets."""
     root = families(models)
-    groups: dict[object, list[Measurement]] = defaultdict(list)
+    on_targets: dict[object, list[Measurement]] = defaultdict(list)
+    over_targets: dict[object, list[Measurement]] = defaultdict(list)
     for one in in_reading_order(measurements):
-        key = (one.target, root.get(one.model_digest, one.model_digest), compared_work(one.configuration))
-        groups[key].append(one)
+        work = (root.get(one.model_digest, one.model_digest), compared_work(one.configuration))
+        on_targets[one.target, work].append(one)
+        over_targets[work].append(one)
+    groups = on_targets if any(len(group) > 1 for group in on_targets.values()) else over_targets
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -282,11 +286,13 @@ def _advice(
     if processes is not None and processes >= MOST_PROCESSES:
         when = "it takes very many processes; this would tell more"
     count = max(processes or 0, PROCESSES[True], *(len(one.processes) for one in measured))
-    costs = [_seconds_a_process(one, [member.measurement for member in order]) for one in measured]
-    known = [one for one in costs if one is not None]
-    if len(known) < len(costs):
-        return when
-    seconds = count * sum(known)
+    of_targets: dict[str, float] = defaultdict(float)  # these measure at the same time
+    for one in measured:
+        cost = _seconds_a_process(one, [member.measurement for member in order])
+        if cost is None:
+            return when
+        of_targets[one.target] += cost
+    seconds = count * max(of_targets.values(), default=0.0)
     return f"{when}, in about {f'{seconds:.0f} seconds' if seconds < 90 else f'{seconds / 60:.0f} minutes'}"
 
 

@@ -23,7 +23,7 @@ from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Side,
 from enginebench_controller.verdicts.doubts import Mark, doubts, marks
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal
-from enginebench_controller.verdicts.words import Remark, asked_words, model_words, processor_of, side_words
+from enginebench_controller.verdicts.words import Remark, asked_words, model_words, processor_of, sides_words
 
 Pair = tuple[Measurement, Measurement]
 
@@ -61,8 +61,19 @@ class Unmatched:
 def pairs_within(measurements: Collection[Measurement], models: Collection[ModelVersion] = ()) -> Iterator[Pair]:
     """Every two measurements of the same work in one benchmark: other engines, versions or precisions.
 
-    Of a family's versions those of one engine and precision are compared: FP32 with INT8 on the same engine.
+    Of a family's versions those of one engine and precision are compared: FP32 with INT8 on the same engine. Where no
+    two are of one target, each is compared with the first that did the same on another.
     """
+    on_one_target = list(_pairs_of_a_target(measurements, models))
+    yield from on_one_target or _pairs_over_targets(measurements)
+
+
+def _pairs_over_targets(measurements: Collection[Measurement]) -> Iterator[Pair]:
+    for group in _by_work(measurements, lambda one: (one.model_name, *_work(one), *_engine(one))).values():
+        yield from ((group[0], other) for other in group[1:])
+
+
+def _pairs_of_a_target(measurements: Collection[Measurement], models: Collection[ModelVersion]) -> Iterator[Pair]:
     for group in _by_work(measurements, lambda one: (_where(one), one.model_name, *_work(one))).values():
         yield from itertools.combinations(group, 2)
     root = families(models)
@@ -235,7 +246,7 @@ def pair_remarks(compared: Iterable[Compared]) -> Iterator[Remark]:
     """What limits the verdicts, each with the pair it is of."""
     for one in compared:
         sides = (one.first, one.second)
-        about = f"{model_words(one)} on {' and '.join(map(side_words, sides))}, {asked_words(one, describe_asked)}"
+        about = f"{model_words(one)} on {' and '.join(sides_words(one))}, {asked_words(one, describe_asked)}"
         names = tuple(f"{side.model_name} on {engine_label(side)}" for side in sides)
         for sentence in filter(None, (*one.remarks, one.comparison.note)):
             yield Remark(about, sentence, names, of=" ".join(side.id for side in sides))

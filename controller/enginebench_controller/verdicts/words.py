@@ -154,6 +154,15 @@ def side_words(measurement: Measurement) -> str:
     return f"{engine_label(measurement)} {got.value if got else asked}"
 
 
+def sides_words(compared: "Compared") -> tuple[str, str]:
+    """The same of both sides, each with its target where they are of two."""
+    first, second = compared.first, compared.second
+    words = side_words(first), side_words(second)
+    if first.target == second.target:
+        return words
+    return f"{words[0]} on {first.target}", f"{words[1]} on {second.target}"
+
+
 def unmatched_lines(unmatched: "Iterable[Unmatched]", most: int = MOST_WHOLE) -> Iterator[str]:
     """A line for each benchmark that lacks something of the first, of which so many are named at most."""
     lacking: dict[str, list[Measurement]] = {}

@@ -240,6 +240,7 @@ def edited(file, change):
         (lambda d: block(d).update(disturbed_by=[{"kind": "steal", "share": "all"}]), "share"),
         (lambda d: d["benchmarks"][0]["measurements"][1]["configuration"].update(batch="one"), "batch"),
         (lambda d: measured(d)["configuration"].update(batch=2**40), "a count of the configuration is out of range"),
+        (lambda d: measured(d)["configuration"].update(batch=0), "a count of the configuration is out of range"),
         (lambda d: measured(d)["processes"][0].update(index=2**40), "index of a process or block is out of range"),
         (lambda d: block(d).update(index=2**40), "index of a process or block is out of range"),
         (lambda d: block(d).update(begin_ns=2**63), "a number of a process or block is out of range"),

@@ -317,6 +317,33 @@ def test_many_alike_are_seldom_told_apart():
     assert false <= 12, "5 of 100 are expected at most; 12 or more come by chance once in a thousand"
 
 
+def on_targets(**medians_ms):
+    """One engine on targets of these names."""
+    sides = [member(name, ms, group=None, spread=0.1 if name == "c" else 0.002) for name, ms in medians_ms.items()]
+    return [(replace(one, target=one.id, engine=EngineRef("ort", "default", "1.2")), blocks) for one, blocks in sides]
+
+
+def test_of_one_engine_on_several_targets_the_answer_is_which_machine():
+    (answer,) = answered(*on_targets(board=8.0, desk=4.0, rack=2.0))
+    assert answer.sentence.startswith("invented on ort, batch 1, 2 cores: rack is fastest, 2.")
+    assert "desk" in answer.sentence and "board" in answer.sentence
+    assert any("measured on different targets" in one for one in answer.remarks)
+
+
+def test_where_a_target_has_rivals_each_target_has_its_answer():
+    rivals = [(replace(one, target="desk"), blocks) for one, blocks in (member("a", 2.0), member("b", 4.0))]
+    (answer,) = answered(*rivals, *on_targets(rack=1.0))
+    assert answer.sentence.startswith("invented, desk, batch 1, 2 cores: a is fastest")
+
+
+def test_the_command_that_would_tell_machines_apart_measures_on_each_of_them():
+    document = make_plan({"models": ["net.onnx"], "targets": ["b", "c", "far"]}, "run").document()
+    (answer,) = answered(*on_targets(b=4.0, c=4.0, far=40.0), plan=document | {"digests": {"net.onnx": "ab" * 32}})
+    assert "far" in answer.sentence and answer.outcome is AnswerOutcome.PARTLY
+    words = shlex.split(answer.command)
+    assert words[words.index("--target") + 1] == "b,c"
+
+
 def test_two_benchmarks_are_answered_by_their_names():
     old, new = member("m1", 4.0, group=None), member("m2", 2.0, group=None)
     sides = [

@@ -29,7 +29,7 @@ from enginebench_controller.verdicts.pairing import (
     pairs_within,
     with_unlike_work,
 )
-from enginebench_controller.verdicts.words import condensed
+from enginebench_controller.verdicts.words import condensed, sides_words
 
 BF16 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("bf16", ReadbackSource.ENGINE_API))
 
@@ -95,6 +95,20 @@ def test_targets_of_other_names_are_compared_only_where_there_is_no_choice():
 
     assert ids(pairs_across([here], [there])) == [("m1", "m2")]
     assert ids(pairs_across([here], [there, invented.measured("m3", target="nuc")])) == []
+
+
+def test_of_what_no_target_has_two_of_each_is_compared_with_the_first_on_another_target():
+    alone = [invented.measured(f"m{place}", target=name) for place, name in enumerate("abc")]
+    other = invented.measured("m3", engine="other", target="b")
+
+    assert ids(pairs_within([*alone, invented.measured("m4", batch=4, target="a")])) == [("m0", "m1"), ("m0", "m2")]
+    assert sorted(map(sorted, ids(pairs_within([*alone, other])))) == [["m1", "m3"]]
+
+
+def test_the_sides_of_a_pair_over_targets_are_called_by_them():
+    pairs = [(invented.measured("m1", target="a"), invented.measured("m2", target="b"))]
+    (compared,) = compare_pairs(pairs, raw({"m1": 4.0, "m2": 4.0}))
+    assert [words.split()[-1] for words in sides_words(compared)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(("second_ms", "verdict"), [(4.0, Verdict.SAME), (5.0, Verdict.SLOWER), (3.0, Verdict.FASTER)])

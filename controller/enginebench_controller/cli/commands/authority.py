@@ -124,7 +124,7 @@ def issue_client(
     """Issue what a person or a machine needs to use agents."""
     if read_only and role not in (None, Role.READ):
         raise InputError(f"--read-only contradicts --role {role}; leave one out")
-    folder = _new_folder(_destination(name, out, install=install))
+    folder = _new_folder(_destination(name, out, install=install), install=install)
     role = Role.READ if read_only else role or Role.RUN
     _hand_out(_authority().issue(CertificateKind.CLIENT, name, days, role=role), folder, json=json)
 
@@ -188,9 +188,10 @@ def _destination(name: str, out: Path | None, *, install: bool = False) -> Path:
     return (Path(name) if out is None else typed_path(out)).absolute()
 
 
-def _new_folder(folder: Path) -> Path:
+def _new_folder(folder: Path, *, install: bool = False) -> Path:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is there already, and keys are never overwritten: name another folder with --out")
+        way = f"move it away first, as `mv {folder} {folder}.old` does" if install else "name another folder with --out"
+        raise InputError(f"{folder} is there already, and keys are never overwritten: {way}")
     return folder
 
 

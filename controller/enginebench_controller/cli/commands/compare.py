@@ -74,7 +74,7 @@ from enginebench_controller.verdicts.words import (
     milliseconds,
     model_words,
     percent,
-    side_words,
+    sides_words,
     unmatched_lines,
 )
 
@@ -120,7 +120,7 @@ def _row(compared: Compared) -> list[object]:
     return [
         model_words(compared),
         *(asked_words(compared, told) for told in _ASKED),
-        *(side_words(compared.first), side_words(compared.second)),
+        *sides_words(compared),
         UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
         interval,
         UNKNOWN if found.p_value is None else f"{found.p_value:.3g}",

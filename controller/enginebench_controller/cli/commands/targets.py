@@ -207,7 +207,11 @@ def add(
 ) -> None:
     """Remember a target. It need not be up yet."""
     target = new_target(name, address, tls=tls, labels=dict(map(parse_label, label or ())))
-    default_home().store.add_target(target)
+    store = default_home().store
+    others = [one.name for one in store.targets() if one.address == target.address and one.name != name]
+    store.add_target(target)
+    if others:
+        remark(f"{' and '.join(others)} is at that address, too: one machine under several names counts as several")
     remark(f"added {name} at {target.address}; see what it has with `enginebench devices --target {name}`")
 
 

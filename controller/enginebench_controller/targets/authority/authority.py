@@ -109,7 +109,11 @@ class Authority:
         The ones before stay valid until they end. Raises `InputError` for a name that has none in force.
         """
         with self._changing():
-            before = [each for each in self.certificates() if each.name == name and each.revoked_at_unix_s is None]
+            all_of_it = [each for each in self.certificates() if each.name == name]
+            before = [each for each in all_of_it if each.revoked_at_unix_s is None]
+            if not before and all_of_it:
+                again = f"enginebench ca issue {all_of_it[-1].kind} {name}"
+                raise InputError(f"the certificate of {name!r} was revoked: `{again}` issues another")
             if not before:
                 raise InputError(f"there is no certificate for {name!r} to renew; see `enginebench ca list`")
             period = before[-1].period - CLOCK_SKEW if days is None else timedelta(days=days)
