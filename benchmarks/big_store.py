@@ -81,6 +81,7 @@ def _profiles(home: Home, model: ModelVersion) -> list[Profile]:
             target=TARGET,
             engine=EngineRef(engine, "default", ENGINES[engine]),
             created_at_unix_ns=BEGUN_NS,
+            host=made_up.snapshot(TARGET).host,
         )
         for engine, identity in PROFILES.items()
     ]

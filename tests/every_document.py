@@ -192,12 +192,13 @@ def add_job(folder: JobFolder) -> None:
 
 def pretend(patch: pytest.MonkeyPatch) -> None:
     """Have what needs an agent, or a network, come to invented results at once."""
-    taken_up = TakenUp("b0000001", "duel", ("m1",), ("m3",), ("m9",), 1, ("it does not answer",))
+    taken_up = TakenUp("b0000001", "duel", ("m1",), ("m3",), ("m9",), 1, ("it does not answer",), ("it came too late",))
     crash = Failure(FailureKind.CRASHED, "it crashed")
     engine = invented_sweeps.ENGINE
     calibrated = EngineCalibration(engine, "CPU", 2, tuple(invented_sweeps.peaks()))
     patch.setattr(running, "plan_only", _soon(Expansion((CASE,), ("a note",))))
-    patch.setattr(running, "look", _soon((Waiting("b0000001", "duel", 3, 1, 1, ("it does not answer",)),)))
+    waiting = Waiting("b0000001", "duel", 3, 1, 1, ("it does not answer",), ("it came too late",))
+    patch.setattr(running, "look", _soon((waiting,)))
     patch.setattr(running, "resume_all", _soon((taken_up,)))
     patch.setattr(
         profiles, "run_profiles", _soon([invented_profiles.profile(), invented_profiles.profile_of_failure()])

@@ -23,11 +23,26 @@ class Change:
     cpu_model: str = "Invented CPU"
 
 
-def keep_history(store, name, change, *, points=16, noise=0.005, target="local", configuration=None, seed=1):
-    """Put benchmarks of one measurement each into a store; the model's digest begins with the name in hexadecimal."""
+def keep_history(
+    store, name, change, *, points=16, noise=0.005, target="local", configuration=None, seed=1, imported_from=None
+):
+    """Put benchmarks of one measurement each into a store; the model's digest begins with the name in hexadecimal.
+
+    With `imported_from`, a processor, they are as from somebody else's store, whose target has that one.
+    """
     random = np.random.default_rng([seed, *name.encode()])
     luck = random.normal(0, noise, (points, 2))
-    store.add_bundles(_point(name, number, change, luck[number], target, configuration) for number in range(points))
+    bundles = (_point(name, number, change, luck[number], target, configuration) for number in range(points))
+    store.add_bundles(_imported(one, imported_from) if imported_from else one for one in bundles)
+
+
+def _imported(bundle, cpu_model):
+    own, (one,), (snapshot,) = bundle.benchmark, bundle.measurements, bundle.snapshots
+    benchmark = replace(own, id=f"{own.id}-{cpu_model}", imported=True)
+    measurement = replace(one, id=f"{one.id}-{cpu_model}", benchmark_id=benchmark.id)
+    return BenchmarkBundle(
+        benchmark, (measurement,), (replace(snapshot, host=replace(snapshot.host, cpu_model=cpu_model)),), {}
+    )
 
 
 def digest(name):

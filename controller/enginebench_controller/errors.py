@@ -182,6 +182,12 @@ class UnreachableError(EnginebenchError):
         self.lasting = lasting
 
 
+class ChangedTargetError(EnginebenchError):
+    """A target is not what it was when that was measured with which it would be compared."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
 class AgentError(EnginebenchError):
     """A target answered with an error; the text is the agent's own."""
 

@@ -1,6 +1,7 @@
 """`enginebench targets calibrate`, through real agents: peaks are printed, kept by target, and known from the agent."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from agent_server import AgentProcess
 from enginebench_controller.home import Home
@@ -34,7 +35,23 @@ def test_peaks_of_a_target_are_printed_kept_and_told_to_other_controllers(
     another.cli("targets", "add", "theirs", agent.address)
     another.cli("devices", "--target", "theirs")
     theirs = Home(another.home).store.peaks()
-    assert [(peak.what, peak.rate) for peak in theirs] == [(peak.what, peak.rate) for peak in mine]
+    assert theirs == tuple(replace(peak, target="theirs") for peak in mine), "of the same processor, too"
+
+
+def test_peaks_go_with_their_target_and_come_back_with_the_same_machine_only(
+    bench: Bench, start_agent: Callable[..., AgentProcess]
+) -> None:
+    agent, another = start_agent(), start_agent("another")
+    store = Home(bench.home).store
+    bench.cli("targets", "add", "nuc", agent.address)
+    bench.cli("targets", "calibrate", "nuc", *FAKE)
+    known = store.peaks("nuc")
+    assert {peak.cpu_model for peak in known} == {store.snapshots()[0].host.cpu_model}
+    for address, told in ((another.address, ()), (agent.address, known)):
+        bench.cli("targets", "remove", "nuc")
+        bench.cli("targets", "add", "nuc", address)
+        bench.cli("devices", "--target", "nuc")
+        assert store.peaks("nuc") == told
 
 
 def test_bad_wishes_are_refused_in_a_sentence(bench: Bench, start_agent: Callable[..., AgentProcess]) -> None:

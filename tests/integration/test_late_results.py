@@ -18,7 +18,7 @@ from enginebench_controller.runs import execution, remote_run
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark, run_in_session
 from enginebench_controller.runs.execution import SoFar
 from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
-from enginebench_controller.runs.resuming import ResumeOrder, resume
+from enginebench_controller.runs.resuming import ResumeOrder, look, resume
 from enginebench_controller.targets import client
 from enginebench_controller.targets.session import open_session
 from integration.test_resume import is_run
@@ -78,7 +78,7 @@ async def spooled(agent: AgentProcess) -> None:
 
 
 @pytest.mark.fault(2)
-async def test_a_result_that_comes_after_its_target_was_lost_is_never_stored(
+async def test_a_result_that_comes_after_its_target_was_lost_is_never_stored_and_that_is_told(
     tmp_path: Path, model: Path, agent: AgentProcess
 ) -> None:
     home, told = Home(tmp_path / "home"), Told()
@@ -88,8 +88,15 @@ async def test_a_result_that_comes_after_its_target_was_lost_is_never_stored(
     os.kill(agent.pid, signal.SIGCONT)
     await spooled(agent)
 
+    (waiting,) = await look(home, ResumeOrder())
     (taken,) = await resume(home, ResumeOrder(), lambda *_: told)
 
+    assert (waiting.missing, waiting.finished_runs, taken.reasons) == (0, 1, ())
+    whose = f"tiny on fake 1.0 ({agent.address}, FAKE:0, batch 1, "
+    for found, fate in ((waiting, "is dropped by the next resume"), (taken, "was dropped")):
+        (remark,) = found.remarks
+        assert remark.startswith(whose)
+        assert f"{fate}, as nothing that is stored is replaced: `enginebench rerun {before[0].benchmark_id}`" in remark
     assert (taken.collected, taken.interrupted, taken.dropped_runs) == ((), (), 1)
     assert [(one.id, one.failure) for one in stored(home)] == [(one.id, one.failure) for one in before]
     assert list((agent.data_dir / "spool").iterdir()) == []

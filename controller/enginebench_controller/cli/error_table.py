@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enginebench_controller.errors import (
     INTERRUPTED,
     AgentError,
+    ChangedTargetError,
     EnginebenchError,
     ExitCode,
     InputError,
@@ -56,7 +57,8 @@ EXITS: Mapping[int, ErrorExplanation] = {
         "Wrong usage or input, or an impossible configuration: nothing was run.", "Do what the sentence says."
     ),
     ExitCode.UNREACHABLE: ErrorExplanation(
-        "A target, or the object store of a lake, does not answer.",
+        "A target, or the object store of a lake, does not answer; or a target is not what it was when what is resumed "
+        "began. A search that ends so has no answer yet, and goes on with `enginebench resume ID`.",
         "Start its agent, or correct its address; `enginebench targets check` asks again.",
     ),
     ExitCode.CONDITION_MET: ErrorExplanation(
@@ -123,6 +125,10 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
     UnreachableError: ErrorExplanation(
         "A target does not answer, or went away.",
         "Start `enginebench-agent serve` there, or correct the address; its finished results are kept there.",
+    ),
+    ChangedTargetError: ErrorExplanation(
+        "A target has another processor, kernel, tuning or enginebench than when a search began that is to go on.",
+        "Search anew; or let the target be again what it was, and `enginebench resume` once more.",
     ),
     AgentError: ErrorExplanation(
         "A target answered with an error; the sentence is its agent's own.",

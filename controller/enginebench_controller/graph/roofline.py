@@ -305,10 +305,10 @@ _PLAIN_CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 
 
 def fitting_peaks(profile: Profile, peaks: Iterable[Peak]) -> list[Peak]:
-    """Those of the profile's target; none for one on slower cores than calibrations run on."""
+    """Those of the machine that the profile is of; none for one on slower cores than calibrations run on."""
     if not profile.host.has_as_fastest(profile.configuration.cluster):
         return []
-    return [peak for peak in peaks if peak.target == profile.target]
+    return [peak for peak in peaks if peak.is_of(profile.target, profile.host.cpu_model)]
 
 
 def rooflines(profile: Profile, peaks: Sequence[Peak]) -> tuple[Roofline | None, ...]:

@@ -2,19 +2,21 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from enginebench_controller.errors import EnginebenchError, InputError, ModelError, PlanError
 from enginebench_controller.models.derive.convert import convert_to_ir, refuse_untrusted
-from enginebench_controller.models.inputs.shapes import GivenShape, parse_shapes
+from enginebench_controller.models.formats.description import ModelDescription
+from enginebench_controller.models.inputs.binding import bind
+from enginebench_controller.models.inputs.shapes import NO_BATCH, GivenShape, parse_shapes
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import cores_in, select_engines
 from enginebench_controller.plan.expand import Case, expand
 from enginebench_controller.plan.plan import LadderKind, Plan, Rung, make_plan
-from enginebench_controller.records import Hint, Load, ModelVersion, TargetSnapshot
+from enginebench_controller.records import Hint, InputTensor, Load, ModelVersion, TargetSnapshot
 from enginebench_proto.agreed.words import DEFAULT_DEVICE, ModelFormat
 
 
@@ -162,6 +164,31 @@ def base_plan(wish: LadderOrder, source: ModelVersion) -> Plan:
         raise InputError("a ladder is of one target: give one --target")
     plan.stop_rule()
     return plan
+
+
+def with_sizes(library: ModelLibrary, source: ModelVersion, wish: LadderOrder) -> tuple[LadderOrder, tuple[str, ...]]:
+    """The same with a size for each open dimension of an ONNX model, as every rung is to have them, and what is to be
+    told of them: a conversion loses the names that they are taken from.
+    """
+    if source.format != ModelFormat.ONNX:
+        return wish, ()
+    plan = base_plan(wish, source)
+    own = library.describe(source)
+    try:
+        bound = bind(own, 1, parse_shapes(plan.shapes, plan.batch_axis))
+    except ModelError:  # which each rung tells of itself
+        return wish, ()
+    open_ones = [one for one in bound.inputs if _is_open(own, one)]
+    shapes = {one.name: "x".join(map(str, one.shape)) for one in open_ones}
+    axes = {one.name: NO_BATCH if one.items is None else one.batch_axis for one in open_ones}
+    said = {"shapes": {**shapes, **plan.shapes}, "batch_axis": {**axes, **plan.batch_axis}}
+    return (replace(wish, fields={**wish.fields, **said}) if open_ones else wish), bound.assumptions
+
+
+def _is_open(model: ModelDescription, bound: InputTensor) -> bool:
+    """Whether a dimension of this input is open that is not the batch."""
+    dims = next((one.dims or () for one in model.inputs if one.name == bound.name), ())
+    return any(not isinstance(dim, int) for axis, dim in enumerate(dims) if axis != bound.batch_axis)
 
 
 def plan_ladder(

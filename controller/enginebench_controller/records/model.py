@@ -140,6 +140,20 @@ def lineage(digest: str, models: Mapping[str, ModelVersion]) -> Iterator[str]:
     yield from passed
 
 
+def with_lineage(
+    versions: Iterable[ModelVersion], read: Callable[[], Iterable[ModelVersion]]
+) -> tuple[ModelVersion, ...]:
+    """The versions and all that they were made from: what tells that they are of one family.
+
+    `read` gives the versions known; it is called only where one of these was made from another.
+    """
+    given = {one.digest: one for one in versions}
+    is_original = all(one.parent_digest is None for one in given.values())
+    models = given if is_original else {one.digest: one for one in read()} | given
+    passed = dict.fromkeys(digest for one in given for digest in lineage(one, models))
+    return tuple(models[digest] for digest in passed if digest in models)
+
+
 def families(models: Iterable[ModelVersion]) -> dict[str, str]:
     """By digest, the version from which each one was made in the end; its own where from none."""
     known = {model.digest: model for model in models}

@@ -51,7 +51,8 @@ class Peak:
 
     Of operations, `precision` is "f32", "bf16", "f16" or "int8"; of bytes, `working_set_bytes` is the memory that all
     cores together walked through again and again. `what` is the work itself. `may_be_winograd`: the engine may compute
-    it with fewer operations than are counted, so that its rate is no bound for other work.
+    it with fewer operations than are counted, so that its rate is no bound for other work. `cpu_model` is the processor
+    that was calibrated, None where that is unknown.
     """
 
     target: str
@@ -67,6 +68,14 @@ class Peak:
     provider: str = ""
     rate: Rate | None = None
     failure: str | None = None
+    cpu_model: str | None = None
+
+    def is_of(self, target: str, cpu_model: str | None) -> bool:
+        """Whether it says what a machine can do that has this name and processor.
+
+        The name alone does not tell: another machine may have it by now, or at whoever a profile was imported from.
+        """
+        return (self.target, self.cpu_model) == (target, cpu_model)
 
 
 LOCAL_TARGET = "local"

@@ -19,6 +19,7 @@ from enginebench_controller.plan.expand import Case, Expansion, Interleave, expa
 from enginebench_controller.plan.plan import Plan, make_plan, parse_duration_ns
 from enginebench_controller.plan.turns import in_turns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, TargetSnapshot
+from enginebench_controller.records.model import with_lineage
 from enginebench_controller.runs import execution
 from enginebench_controller.runs.cluster.carrying import Cluster, open_cluster
 from enginebench_controller.runs.execution import Elsewhere, Enough
@@ -60,7 +61,8 @@ async def run_benchmark(home: Home, order: BenchmarkOrder, announce: Announce) -
     """Plan, run and store a benchmark; returns it once every outcome is in the store.
 
     Raises `PlanError` or `ModelError` before anything runs, `UnreachableError` when a target or a scheduler does not
-    answer at the start. Targets lost on the way are typed failures of their own measurements.
+    answer at the start. Targets lost on the way are typed failures of their own measurements. Of a step of a search
+    they are its end, as are those that somebody else has reserved: `UnreachableError`, `ReservedError`.
     """
     binder = Binder(home.library, home.inputs, order.plan, order.digests)
     engines = names_of(order.plan)
@@ -102,7 +104,7 @@ async def run_in_session(
             claim.drop()  # nothing has begun
             raise
         reporter = announce(expansion, benchmark.id)
-        bench = _bench(home, session, reporter, pending, order.send_on)
+        bench = _bench(home, session, reporter, pending, order)
         await _execute(home, claim, bench, pending.undertakings(), enough, cluster.measure if cluster else None)
     return benchmark
 
@@ -192,13 +194,15 @@ def _pending(benchmark: Benchmark, cases: Sequence[Case], plan: Plan) -> Pending
 
 def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: TargetSession, binder: Binder) -> None:
     home.store.add_benchmark(benchmark, session.snapshots)
-    for version in {one.digest: one for one in (*binder.versions, *(case.model for case in expansion.cases))}.values():
+    measured = (*binder.versions, *(case.model for case in expansion.cases))
+    for version in with_lineage(measured, home.library.versions):  # a gap would part what is of one family
         home.store.save_model(version)
 
 
-def _bench(home: Home, session: TargetSession, reporter: Reporter, pending: Pending, send_on: SendOn | None) -> Bench:
+def _bench(home: Home, session: TargetSession, reporter: Reporter, pending: Pending, order: BenchmarkOrder) -> Bench:
     files, limits = home.library.file_paths, (pending.timeout_ns, pending.wait_quiet_ns)
-    return Bench(session.clients, files, home.path, reporter, *limits, send_on)
+    is_step = order.plan.search is not None
+    return Bench(session.clients, files, home.path, reporter, *limits, order.send_on, is_step)
 
 
 async def _execute(

@@ -25,8 +25,8 @@ from enginebench_controller.runs.gate import (
 )
 from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.releases import companions, wheel_of
-from enginebench_controller.runs.resuming import ResumeOrder, take_up_step
-from enginebench_controller.runs.searching import held, new_search
+from enginebench_controller.runs.resuming import ResumeOrder
+from enginebench_controller.runs.searching import held, new_search, resumable, take_up_step
 from enginebench_controller.targets.session import TargetSession, completed, means_own_agent, open_session
 from enginebench_controller.verdicts.bisect.answer import (
     Asked,
@@ -72,7 +72,8 @@ def bisect(home: Home, order: BisectOrder, watcher: BisectWatcher) -> Search:
         home.store.add_search(search)
         watcher.set_out(search)
         try:
-            return asyncio.run(_Bisect(home, search, order, watcher).carry_out())
+            with resumable(home, search):
+                return asyncio.run(_Bisect(home, search, order, watcher).carry_out())
         except EnginebenchError:
             if not home.store.steps_of(search.id):  # nothing has begun: there is nothing to go on with
                 home.store.remove_search(search.id)
@@ -85,8 +86,9 @@ def go_on(home: Home, search: Search, watcher: BisectWatcher, *, trusted: bool) 
     wish = ResumeOrder(trusted=trusted, enough_of=lambda benchmark_id: enough_of(home, benchmark_id))
     with held(home, search.id):
         watcher.set_out(search)
-        asyncio.run(take_up_step(home, search, wish, lambda *_: watcher))
-        return asyncio.run(_Bisect(home, search, order, watcher).carry_out())
+        with resumable(home, search):
+            asyncio.run(take_up_step(home, search, wish, lambda *_: watcher))
+            return asyncio.run(_Bisect(home, search, order, watcher).carry_out())
 
 
 async def clear_away(home: Home, search: Search) -> None:

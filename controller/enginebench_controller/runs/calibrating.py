@@ -73,7 +73,7 @@ async def calibrate(
         done = []
         for number, (spec, version) in enumerate(specs):
             on_share = partial(running, number, len(specs), spec.engine, spec.configuration.cores)
-            outcome = await _carry_out(client, spec, version, on_share)
+            outcome = await _carry_out(client, spec, version, snapshot.host.cpu_model, on_share)
             await patiently(partial(home.store.add_peaks, outcome.peaks))
             await client.acknowledge(spec.run_id)
             done.append(outcome)
@@ -147,13 +147,15 @@ def _spec(engine: AvailableEngine, device: str, cores: int) -> run_pb2.RunSpec:
     )
 
 
-async def _carry_out(client: AgentClient, spec: run_pb2.RunSpec, version: str, on_share: _OnShare) -> EngineCalibration:
+async def _carry_out(
+    client: AgentClient, spec: run_pb2.RunSpec, version: str, cpu_model: str | None, on_share: _OnShare
+) -> EngineCalibration:
     result = await _run(client, spec, on_share)
     return EngineCalibration(
         engine=EngineRef(spec.engine, spec.environment, wire.short(result.engine_version) or version),
         device=spec.configuration.device,
         cores=spec.configuration.cores,
-        peaks=_peaks(result.peaks, client.name),
+        peaks=_peaks(result.peaks, client.name, cpu_model),
         failure=wire.from_failure(result.failure) if result.HasField("failure") else None,
     )
 
@@ -173,6 +175,6 @@ async def _run(client: AgentClient, spec: run_pb2.RunSpec, on_share: _OnShare) -
     return parts[0].result
 
 
-def _peaks(messages: Sequence[Any], target: str) -> tuple[Peak, ...]:
-    found = (wire.from_peak(message, target) for message in messages)
+def _peaks(messages: Sequence[Any], target: str, cpu_model: str | None) -> tuple[Peak, ...]:
+    found = (wire.from_peak(message, target, cpu_model) for message in messages)
     return tuple(peak for peak in found if peak is not None)

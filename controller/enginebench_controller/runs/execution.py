@@ -17,6 +17,7 @@ from enginebench_controller import wire
 from enginebench_controller.errors import (
     AgentError,
     EnginebenchError,
+    ReservedError,
     RunUnknownError,
     UnreachableError,
     UnreadableFileError,
@@ -166,6 +167,8 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
     A process whose run the agent does not know any more, as it was stopped or killed, is begun anew. Where rounds may
     end early, they do when a member has failed, when there are enough of them, or when their time is over, which begins
     when the target has the files: over a slow line that may take longer.
+
+    Raises `UnreachableError` and `ReservedError` for a step of a search; else these are failures of the members.
     """
     file_of = {member.outcome_id: file for member, file in zip(group.members, samples, strict=True)}
     if group.enough is not None:
@@ -180,13 +183,18 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
                     if lacking := [member for member in _launched(group, process) if member.lacks(process)]:
                         await _attempt_all(bench, group, lacking, process, file_of)
         except TimeoutError:
+            if bench.is_step:  # who is silent has not taken too long, and is not called lost before the time is over
+                await bench.clients[group.case.target].host()
             leave_it_at_these(group, samples)
             for member in group.members:
                 if member.goes_on and not member.results:
                     member.failure = OUT_OF_TIME
             return
         for member in (member for member in group.members if member.lacks(process)):
-            member.failure = outcome.agent_lost(member.case, outcome.RESTARTED.format(ATTEMPTS))
+            lost = outcome.agent_lost(member.case, outcome.RESTARTED.format(ATTEMPTS))
+            if bench.is_step:
+                raise UnreachableError(lost.message)
+            member.failure = lost
 
 
 def whole_rounds(group: Group, samples: Sequence[SampleFile]) -> int:
@@ -289,9 +297,10 @@ async def _attempt_all(
 ) -> None:
     await remote_run.look_again(bench, group.case.target)
     try:
-        async with asyncio.TaskGroup() as tasks:
-            for member in await _start(bench, group, members, process):
-                tasks.create_task(_finish(bench, member, process, file_of[member.outcome_id]))
+        with first_error_alone():
+            async with asyncio.TaskGroup() as tasks:
+                for member in await _start(bench, group, members, process):
+                    tasks.create_task(_finish(bench, member, process, file_of[member.outcome_id]))
     except BaseException:
         begun = [member for member in members if member.attempts(process)]
         await asyncio.gather(*(remote_run.cancel(bench, m.case, m.run_id(process)) for m in begun))
@@ -357,17 +366,22 @@ async def _finish(bench: Bench, member: Undertaking, process: int, samples: Samp
 async def _attempt(bench: Bench, member: Undertaking, step: Callable[[], Awaitable[None]]) -> None:
     """Take one step of a case; what the target does wrong, or a file that is gone here, becomes its typed failure.
 
-    Where it was restarted and has nothing of the run, the process is simply not there, and may be begun anew.
+    Where it was restarted and has nothing of the run, the process is simply not there, and may be begun anew. Raises as
+    `measure` does.
     """
     case = member.case
     try:
         if case.target not in bench.lost_targets:
             await step()
     except UnreachableError:
+        if bench.is_step:
+            raise
         bench.lost_targets[case.target] = f"it did not answer for {RECONNECT_SECONDS:.0f} s"
     except RunUnknownError:
         pass
     except (AgentError, UnreadableFileError) as error:
+        if bench.is_step and isinstance(error, ReservedError):
+            raise
         member.failure = Failure(FailureKind.REFUSED, str(error))
     if case.target in bench.lost_targets and member.failure is None:
         member.failure = outcome.agent_lost(case, bench.lost_targets[case.target])

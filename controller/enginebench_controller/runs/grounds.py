@@ -21,6 +21,7 @@ from enginebench_controller.records import (
     Ceiling,
     Configuration,
     Grounds,
+    HostFacts,
     Measurement,
     ModelVersion,
     OutputNoise,
@@ -114,9 +115,9 @@ class Judging:
         flops *= 1 - (asked.imposed_sparsity or 0.0)
         precision = _precision(measurement, integers=integers)
         cores = max(asked.cores, measurement.cpu_cores_used or 0.0)
-        return ceiling(flops, precision, cores, target.host.isa, self._roofs(measurement, precision))
+        return ceiling(flops, precision, cores, target.host.isa, self._roofs(measurement, precision, target.host))
 
-    def _roofs(self, measurement: Measurement, precision: str) -> Any:
+    def _roofs(self, measurement: Measurement, precision: str, host: HostFacts) -> Any:
         known, asked = roof_precision(precision), measurement.configuration
         if known is None:
             return None
@@ -125,7 +126,8 @@ class Judging:
             for one in self._home.store.peaks():
                 peaks[one.target].append(one)
             self._peaks = peaks
-        return roofs_of(self._peaks[measurement.target], measurement.engine, asked.device, asked.cores, known)
+        own = [one for one in self._peaks[measurement.target] if one.is_of(measurement.target, host.cpu_model)]
+        return roofs_of(own, measurement.engine, asked.device, asked.cores, known)
 
     def _work(self, measurement: Measurement, path: Path) -> tuple[float, bool]:
         """The fewest operations of an inference, and whether some of its products may be of integers."""

@@ -10,6 +10,7 @@ from enginebench_controller.errors import (
     AgentError,
     InputError,
     RunUnknownError,
+    StoreError,
     UnreachableError,
     UnreadableFileError,
 )
@@ -21,7 +22,8 @@ from enginebench_controller.plan.configurations import names_of
 from enginebench_controller.plan.expand import USUAL_TIME_LIMIT_NS, Expansion, expand
 from enginebench_controller.plan.plan import Plan, parse_duration_ns
 from enginebench_controller.plan.sparsity import with_sparsities
-from enginebench_controller.records import Failure, FailureKind, PassOrder, Profile
+from enginebench_controller.records import Failure, FailureKind, ModelVersion, PassOrder, Profile
+from enginebench_controller.records.model import with_lineage
 from enginebench_controller.runs import execution, outcome, remote_run
 from enginebench_controller.runs.execution import uninterrupted
 from enginebench_controller.runs.patience import patiently
@@ -125,6 +127,7 @@ class Passes:
 
     def __init__(self, home: Home, bench: Bench, order: PassOrder) -> None:
         self._store = home.store
+        self._library = home.library
         self._bench = bench
         self._order = order
         self._analysis = SourceAnalysis(home.library.file_paths)
@@ -144,11 +147,18 @@ class Passes:
         """Lead the layers back to the model and store them; only then may the target forget the pass."""
         one.ended = True
         profile = await asyncio.to_thread(self._analysis.analysed, profile, one.case.model)
-        await patiently(partial(self._store.add_profile, profile, one.case.model), is_outcome=True)
+        versions = await asyncio.to_thread(self._with_lineage, one.case.model)
+        await patiently(partial(self._store.add_profile, profile, *versions), is_outcome=True)
         one.settle()
         self._bench.reporter.finished(one.case, profile.id, profile.status, profile.failure)
         await execution.forget(self._bench, one)
         return profile
+
+    def _with_lineage(self, model: ModelVersion) -> tuple[ModelVersion, ...]:
+        try:
+            return with_lineage([model], self._library.versions)
+        except StoreError:  # a damaged record of some other version is no reason to lose the pass
+            return (model,)
 
     async def _run(self, one: Undertaking) -> Profile:
         for _ in range(ATTEMPTS):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from enginebench_controller.errors import ReservedError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
@@ -18,9 +19,9 @@ from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_sess
 from enginebench_controller.runs.execution import SoFar, first_error_alone
 from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.remote_run import Reporter
-from enginebench_controller.runs.resuming import ResumeOrder, take_up_step
+from enginebench_controller.runs.resuming import ResumeOrder
 from enginebench_controller.runs.search_ground import SearchGround, about, models_taking_part, search_ground
-from enginebench_controller.runs.searching import held, new_search
+from enginebench_controller.runs.searching import held, new_search, resumable, take_up_step
 from enginebench_controller.store.searches import digests_of
 from enginebench_controller.targets.session import TargetSession, open_session, refuse_emulated
 from enginebench_controller.verdicts.recommend.answer import (
@@ -106,18 +107,22 @@ Answer = Recommendation | Recommendations
 async def recommend(home: Home, order: RecommendOrder, watcher: RecommendWatcher) -> tuple[Search, Answer]:
     """Search for what was asked, and store the answer.
 
-    Raises `InputError` or `ModelError` before anything is measured, `UnreachableError` when a target does not answer.
-    Cancelled, it tells the best so far, as unconfirmed, and can be gone on with.
+    Raises `InputError` or `ModelError` before anything is measured, `UnreachableError` when a target does not answer
+    or is somebody else's: that says nothing of what runs there. Ended so, or cancelled, it tells the best so far, as
+    unconfirmed, and can be gone on with.
     """
     search = new_search(SearchKind.RECOMMEND, ", ".join(order.models), order.document())
-    with held(home, search.id):
+    with held(home, search.id), resumable(home, search):
         return search, await _carry_out(home, search, order, watcher, is_new=True)
 
 
 async def go_on(home: Home, search: Search, watcher: RecommendWatcher, *, trusted: bool) -> Answer:
-    """Go on with a search that was interrupted: what was measured counts, and the step under way is finished."""
+    """Go on with a search that was interrupted: what was measured counts, and the step under way is finished.
+
+    Raises as `recommend` and `take_up_step` do.
+    """
     order = make_order(search.order).model_copy(update={"trusted": trusted})
-    with held(home, search.id):
+    with held(home, search.id), resumable(home, search):
         await take_up_step(home, search, ResumeOrder(trusted=trusted), lambda *_: watcher)
         return await _carry_out(home, search, order, watcher, is_new=False)
 
@@ -210,7 +215,7 @@ class _OneTarget:
         try:
             while isinstance(step := next_step(ground.axes, ground.own_terms, _own_steps(self.done)), Step):
                 await self.take(step)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, UnreachableError, ReservedError):
             if self.done:
                 self.watcher.broken_off(_told(ground, self.done, _best_so_far(ground, self.done)))
             raise

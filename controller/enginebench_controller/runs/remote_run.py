@@ -71,7 +71,9 @@ device runs: what it starts has ended when it returns. It raises nothing for wha
 class Bench:
     """What cases are carried out with: the connections, where files lie and may lie, and what has happened so far.
 
-    `remembered` are the runs, by target, that it could not be told to forget.
+    `remembered` are the runs, by target, that it could not be told to forget. Where it `is_step` of a search, a target
+    that is lost, or somebody else's for now, ends it as a kill does, with all left to be resumed: that says nothing of
+    the cases, and what is decided of them would be final.
     """
 
     clients: Mapping[str, AgentClient]
@@ -81,6 +83,7 @@ class Bench:
     timeout_ns: int
     wait_quiet_ns: int = 0
     send_on: SendOn | None = None
+    is_step: bool = False
     lost_targets: dict[str, str] = field(default_factory=dict)
     remembered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     uploads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UPLOADS_AT_ONCE))

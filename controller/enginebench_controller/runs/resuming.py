@@ -2,14 +2,20 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from enginebench_controller import wire
-from enginebench_controller.errors import AgentError, InputError, RunUnknownError, UnreachableError
+from enginebench_controller.errors import (
+    AgentError,
+    InputError,
+    RunUnknownError,
+    UnreachableError,
+)
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Expansion
-from enginebench_controller.records import LOCAL_TARGET, Failure, FailureKind, Search
+from enginebench_controller.records import LOCAL_TARGET, Failure, FailureKind, Measurement, Profile
 from enginebench_controller.runs import remote_run
 from enginebench_controller.runs.cluster.carrying import open_cluster
 from enginebench_controller.runs.execution import (
@@ -23,10 +29,10 @@ from enginebench_controller.runs.execution import (
     whole_rounds,
 )
 from enginebench_controller.runs.keeping import keeper
+from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.profiling import Passes
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
 from enginebench_controller.runs.sample_file import SampleFile
-from enginebench_controller.runs.searching import is_step_of
 from enginebench_controller.runs.undertaking import (
     Keep,
     Pending,
@@ -39,7 +45,7 @@ from enginebench_controller.runs.undertaking import (
 )
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.session import check_targets, is_removed, open_client
-from enginebench_controller.verdicts.words import changes_of
+from enginebench_controller.verdicts.words import changes_of, named
 from enginebench_proto.v1 import run_pb2
 
 INTERRUPTED = Failure(FailureKind.CANCELLED, "the command that carried this out ended before anything came of it")
@@ -56,7 +62,7 @@ class ResumeOrder:
     """What to take up: from these targets only, or from all. `finish` also carries out what never ran; without
     `wait`, what still goes on at a target is left for another time. A local agent may run models that are `trusted`
     although their format can execute code. `enough_of` gives, for the id of a benchmark, what ends its rounds early,
-    and `is_wanted` says of the id of a plan whether it is to be taken up at all.
+    and `is_wanted` says of the id of a plan whether it is to be taken up at all. `is_step` where these are of a search.
     """
 
     targets: tuple[str, ...] = ()
@@ -65,6 +71,7 @@ class ResumeOrder:
     trusted: bool = False
     enough_of: Callable[[str], Enough | None] = lambda _: None
     is_wanted: Callable[[str], bool] = lambda _: True
+    is_step: bool = False
 
     def includes(self, target: str) -> bool:
         """Whether it is about this target."""
@@ -87,19 +94,25 @@ async def collect(
     wish: ResumeOrder,
     reporter: Reporter,
     remark: Callable[[str], None],
-) -> int:
+) -> list[str]:
     """Settle the cases of this target, of those in a plan, that are not settled, and let it forget all their runs.
 
-    Returns how many runs it still had of cases that were settled before: they are dropped, whatever became of them.
+    Returns the runs that it still had of cases that were settled before: they are dropped, whatever became of them.
     Where it is not what it was any more, no process is added to those of before, and a `remark` says so.
     Raises `UnreachableError` where the target has to be asked again another time, `AgentError` when it refuses.
     """
     bench = Bench(
-        {client.name: client}, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns
+        {client.name: client},
+        home.library.file_paths,
+        home.path,
+        reporter,
+        pending.timeout_ns,
+        pending.wait_quiet_ns,
+        is_step=wish.is_step,
     )
     mine = [one for one in cases if one.case.target == client.name]
     states = await known_runs(client, mine)
-    late = [run_id for one in mine if one.settled for run_id in one.run_ids if run_id in states]
+    late = _late(mine, states)
     for run_id in late:
         await remote_run.drop(client, run_id)
     if pending.passes:
@@ -109,7 +122,33 @@ async def collect(
         await _collect_measurements(home, bench, pending, cases, states, wish, can_add)
     if bench.remembered[client.name]:
         raise UnreachableError(f"target {client.name!r} could not be told to forget its runs: resume once more")
-    return len(late)
+    return late
+
+
+def _late(cases: Iterable[Undertaking], states: States) -> list[str]:
+    """The runs that a target knows of cases that are settled."""
+    return [run_id for one in cases if one.settled for run_id in one.run_ids if run_id in states]
+
+
+def _too_late(
+    home: Home, pending: Pending, cases: Iterable[Undertaking], late: Collection[str], fate: str
+) -> list[str]:
+    """What becomes of runs that came late of what is stored as lost with its target: somebody may wait for them."""
+    ids = {one.outcome_id for one in cases if not set(late).isdisjoint(one.run_ids)}
+    if not ids:
+        return []
+    is_of_passes = pending.passes is not None
+    stored: Iterable[Measurement | Profile] = (
+        home.store.whole_profiles(ids) if is_of_passes else home.store.measurements(pending.id, with_blocks=False)
+    )
+    lost = [one for one in stored if one.id in ids and one.failure and one.failure.kind is FailureKind.AGENT_LOST]
+    if not lost:
+        return []
+    again = "profile it again" if is_of_passes else f"`enginebench rerun {pending.id}` measures it again"
+    return [
+        f"{named(lost)}: stored as failed, since the target was lost; what that has of it since then came too late and "
+        f"{fate}, as nothing that is stored is replaced: {again}"
+    ]
 
 
 def _always(_: Group) -> bool:
@@ -281,7 +320,8 @@ class TakenUp:
     """What came of one plan, as ids of measurements or profiles; `reasons` say why some of it is left, or unfinished.
 
     `collected` have come to something, `interrupted` to nothing: they are stored as cancelled. `dropped_runs` counts
-    those that targets still had although their outcome was in the store, or nobody wants it any more: they came late.
+    those that targets still had although their outcome was in the store, or nobody wants it any more: they came late,
+    and `remarks` say so where somebody may miss them.
     """
 
     id: str
@@ -291,11 +331,15 @@ class TakenUp:
     left: tuple[str, ...] = ()
     dropped_runs: int = 0
     reasons: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """What there is to be taken up of one plan: outcomes missing in the store, and runs that its targets know."""
+    """What there is to be taken up of one plan: outcomes missing in the store, and runs that its targets know.
+
+    `reasons` say what cannot be had now, `remarks` what comes too late.
+    """
 
     id: str
     name: str
@@ -303,6 +347,7 @@ class Waiting:
     finished_runs: int = 0
     running_runs: int = 0
     reasons: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 async def resume(home: Home, wish: ResumeOrder, announce: Announce) -> tuple[TakenUp, ...]:
@@ -342,9 +387,9 @@ async def _take_up(home: Home, claim: PlanClaim, wish: ResumeOrder, announce: An
     new = [one for one in cases if not one.settled]
     reporter = announce(Expansion(tuple(one.case for one in new), ()), None if pending.passes else pending.id)
     trusted = [one.case.model.digest for one in new] if wish.trusted else []
-    late = 0
+    late: list[str] = []
     reasons: list[str] = []
-    remarks: list[str] = []
+    left: list[str] = []
     if pending.executor is not None and not wish.targets:
         try:
             await _end_elsewhere(home, pending, cases, wish, reporter)
@@ -354,18 +399,19 @@ async def _take_up(home: Home, claim: PlanClaim, wish: ResumeOrder, announce: An
         try:
             if is_removed(home, target):
                 if _is_missing(target, cases):
-                    remarks.append(f"target {target!r} was removed: what it may still have is given up")
+                    left.append(f"target {target!r} was removed: what it may still have is given up")
                 await _end_unasked(home, target, pending, cases, reporter)
                 continue
             async with open_client(home, target, trusted_models=trusted) as client:
-                late += await collect(home, client, pending, cases, wish, reporter, remarks.append)
+                late += await collect(home, client, pending, cases, wish, reporter, left.append)
         except UnreachableError as error:
-            reasons.append(f"{error}{_way_out(target)}")
+            reasons.append(f"{error}{'' if wish.is_step else _way_out(target)}")
         except (AgentError, InputError) as error:
             reasons.append(str(error))
     if not reasons and all(wish.includes(one.case.target) and one.settled for one in cases):
         claim.drop()
-    return _told(pending, new, late, [*reasons, *dict.fromkeys(remarks)])
+    remarks = await patiently(partial(_too_late, home, pending, cases, late, "was dropped"))
+    return _told(pending, new, len(late), [*reasons, *dict.fromkeys(left)], remarks)
 
 
 def _way_out(target: str) -> str:
@@ -375,7 +421,9 @@ def _way_out(target: str) -> str:
     return f"; where it is gone for good, `enginebench targets remove {target}` lets the next resume end without it"
 
 
-def _told(pending: Pending, new: Sequence[Undertaking], late: int, reasons: Sequence[str]) -> TakenUp:
+def _told(
+    pending: Pending, new: Sequence[Undertaking], late: int, reasons: Sequence[str], remarks: Sequence[str]
+) -> TakenUp:
     settled = [one for one in new if one.settled]
     return TakenUp(
         pending.id,
@@ -385,12 +433,14 @@ def _told(pending: Pending, new: Sequence[Undertaking], late: int, reasons: Sequ
         left=tuple(one.outcome_id for one in new if not one.settled),
         dropped_runs=late,
         reasons=tuple(reasons),
+        remarks=tuple(remarks),
     )
 
 
 async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
     cases = undertakings_of(pending, home.store.stored_ids)
     states: Counter[bool] = Counter()
+    late: list[str] = []
     reasons = []
     for target in filter(wish.includes, _targets(pending, cases)):
         if is_removed(home, target):
@@ -402,12 +452,15 @@ async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
             continue
         try:
             async with open_client(home, target) as client:
-                known = await known_runs(client, [one for one in cases if one.case.target == target])
+                mine = [one for one in cases if one.case.target == target]
+                known = await known_runs(client, mine)
+                late += _late(mine, known)
                 states.update(state == run_pb2.RUN_STATE_FINISHED for state in known.values())
         except (UnreachableError, AgentError, InputError) as error:
             reasons.append(str(error))
     missing = sum(not one.settled for one in cases)
-    return Waiting(pending.id, pending.name, missing, states[True], states[False], tuple(reasons))
+    remarks = _too_late(home, pending, cases, late, "is dropped by the next resume")
+    return Waiting(pending.id, pending.name, missing, states[True], states[False], tuple(reasons), tuple(remarks))
 
 
 def _is_missing(target: str, cases: Iterable[Undertaking]) -> bool:
@@ -418,10 +471,3 @@ def _is_missing(target: str, cases: Iterable[Undertaking]) -> bool:
 def _targets(pending: Pending, cases: Sequence[Undertaking]) -> tuple[str, ...]:
     """Where runs of a plan may be: of a cluster's nowhere."""
     return () if pending.executor else tuple(dict.fromkeys(one.case.target for one in cases))
-
-
-async def take_up_step(home: Home, search: Search, wish: ResumeOrder, announce: Announce) -> tuple[TakenUp, ...]:
-    """Collect what the targets hold of the step of a search that was under way, and finish it."""
-    ids = frozenset({search.id})
-    mine = replace(wish, finish=True, is_wanted=lambda pending_id: is_step_of(home, ids, pending_id))
-    return await resume(home, mine, announce)

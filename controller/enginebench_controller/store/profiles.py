@@ -207,10 +207,13 @@ _PARTS = ("layers", "profile_nodes")
 class ProfileStore(StoreFile):
     """What is kept of profiles, with their layers and nodes."""
 
-    def add_profile(self, profile: Profile, model: ModelVersion | None = None) -> bool:
-        """Keep a profile with its layers and nodes, and the model version too; False when it is there already."""
+    def add_profile(self, profile: Profile, *models: ModelVersion) -> bool:
+        """Keep a profile with its layers and nodes; False when it is there already.
+
+        `models` are its version and those that this one was made from: they are kept, too.
+        """
         with self._writing() as connection:
-            if model is not None:
+            for model in models:
                 keep_model(connection, model)
             return _insert(connection, profile)
 

@@ -400,6 +400,22 @@ PASS_ALONE = Migration(
     ),
 )
 
+PROCESSORS = Migration(
+    "processors of calibrations",
+    # Where nothing says that the name had another machine meanwhile. Of others agents tell as they are asked next.
+    (
+        "ALTER TABLE peaks ADD COLUMN cpu_model VARCHAR",
+        """
+        UPDATE peaks SET cpu_model = last.host->>'cpu_model' FROM snapshots AS last
+        WHERE last.target = peaks.target AND NOT EXISTS (
+            SELECT 1 FROM targets WHERE name = peaks.target AND added_at_unix_ns > measured_at_unix_ns
+        ) AND NOT EXISTS (
+            SELECT 1 FROM benchmark_snapshots AS seen JOIN benchmarks ON benchmarks.id = seen.benchmark_id
+            WHERE NOT imported AND seen.target = peaks.target AND seen.host->>'cpu_model' <> last.host->>'cpu_model'
+        )""",
+    ),
+)
+
 FIRST_VERSION = 6
 """What a file says of itself after the first step. Before it were five versions that no release had."""
 
@@ -411,6 +427,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     LABELS,
     PASSES_BESIDE,
     PASS_ALONE,
+    PROCESSORS,
 )
 """Step n of this list takes a file to schema version FIRST_VERSION - 1 + n. What was released is never changed."""
 

@@ -324,6 +324,7 @@ PROFILED = (
         disturbed_blocks: blocks that saw the machine do something else
         disturbed: whether too few others remained, so that the rate is too low
         failure: why there is no rate
+        cpu_model: the processor; they count for no other. NULL where it is unknown
         """,
     ),
     table(

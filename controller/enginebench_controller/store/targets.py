@@ -24,12 +24,19 @@ _CALIBRATION = ("target", "engine", "environment", "engine_version", "device", "
 
 _RATE = ("median_per_s", "low_per_s", "high_per_s", "blocks", "disturbed_blocks", "disturbed")
 
+_OF_ONE = " AND ".join(f"{column} IS NOT DISTINCT FROM ?" for column in _CALIBRATION)
+"""The condition that a peak is of a calibration."""
 
+_NAME_PROCESSOR = f"UPDATE peaks SET cpu_model = ? WHERE cpu_model IS NULL AND {_OF_ONE}"  # noqa: S608
+_PROCESSORS = "SELECT target, host->>'cpu_model' AS cpu_model FROM snapshots"
+
+# A name that was given to another machine is not to have what the one before it did.
 _NOISE = f"""
     WITH recent AS (
         SELECT measurements.id, target, process_spread FROM measurements
         JOIN benchmarks ON benchmarks.id = benchmark_id
-        WHERE NOT imported AND started_at_unix_ns >= $1
+        LEFT JOIN targets ON targets.name = target
+        WHERE NOT imported AND started_at_unix_ns >= greatest($1, coalesce(added_at_unix_ns, 0))
     ), seen AS (
         SELECT measurement_id, sum(duration_ns) AS going_on_ns,
             coalesce(sum(duration_ns) FILTER (len(disturbances) > 0), 0) AS disturbed_ns
@@ -55,12 +62,14 @@ class TargetStore(StoreFile):
             )
 
     def remove_target(self, name: str) -> None:
-        """Forget a target and what it said last; of what was measured on it, all that is stored stays.
+        """Forget a target, what it said last and its peaks; of what was measured on it, all that is stored stays.
 
-        Raises `InputError` for an unknown name.
+        Another machine may get its name. Added again, its agent tells its last calibrations. Raises `InputError` for an
+        unknown name.
         """
         with self._writing() as connection:
-            connection.execute("DELETE FROM snapshots WHERE target = ?", [name])
+            for table in ("snapshots", "peaks"):
+                connection.execute(f"DELETE FROM {table} WHERE target = ?", [name])  # noqa: S608  # names of ours
             removed = connection.execute("DELETE FROM targets WHERE name = ? RETURNING name", [name]).fetchall()
         if not removed:
             _no_target(name)
@@ -79,7 +88,10 @@ class TargetStore(StoreFile):
         return tuple(labelled)
 
     def noise(self, since_unix_ns: int) -> Mapping[str, Noise]:
-        """Return how noisy each target was that has measured since then, by its name; what was imported is left out."""
+        """Return how noisy each target was that has measured since then, by its name.
+
+        What was imported is left out, and what was measured before the target was added.
+        """
         with self._reading() as connection:
             found = (Noise(**row) for row in rows(connection, _NOISE, since_unix_ns))
             return {one.target: one for one in found}
@@ -106,24 +118,36 @@ class TargetStore(StoreFile):
             return tuple(map(from_snapshot_row, rows(connection, "SELECT * FROM snapshots ORDER BY target")))
 
     def add_peaks(self, peaks: Iterable[Peak]) -> bool:
-        """Keep what calibrations found; False when nothing of it is new."""
+        """Keep what calibrations found; False when nothing of it is new.
+
+        Those of an unknown processor are of the one that their target had when it was seen last, as agents tell of
+        their own machine; and so are those that are known here without it.
+        """
         by_calibration: dict[tuple[object, ...], list[Row]] = {}
         for row in map(to_peak_row, peaks):
             by_calibration.setdefault(tuple(row[column] for column in _CALIBRATION), []).append(row)
         with self._writing() as connection:
-            new = [row for key, found in by_calibration.items() if not _is_known(connection, key) for row in found]
+            new = []
+            processors = {row["target"]: row["cpu_model"] for row in rows(connection, _PROCESSORS)}
+            for key, found in by_calibration.items():
+                seen = processors.get(found[0]["target"])
+                told = [row | {"cpu_model": row["cpu_model"] or seen} for row in found]
+                if rows(connection, f"SELECT 1 FROM peaks WHERE {_OF_ONE} LIMIT 1", *key):  # noqa: S608
+                    connection.execute(_NAME_PROCESSOR, [told[0]["cpu_model"], *key])
+                else:
+                    new += told
             insert_all(connection, "peaks", new)
         return bool(new)
 
     def peaks(self, target: str | None = None) -> tuple[Peak, ...]:
-        """Return what the last calibration of each engine, version, device and number of cores found.
+        """Return what the last calibration of each engine, version, device, number of cores and processor found.
 
         Of one target, or of all. The last is the one that came here last: a target's clock may have been set back.
         """
         query = f"""
             SELECT * FROM peaks WHERE target = coalesce(?, target)
             QUALIFY measured_at_unix_ns = arg_max(measured_at_unix_ns, rowid)
-                OVER (PARTITION BY {", ".join(_CALIBRATION[:-1])})
+                OVER (PARTITION BY {", ".join(_CALIBRATION[:-1])}, cpu_model)
             ORDER BY target, engine, environment, engine_version, device, cores, kind DESC, precision,
                 working_set_bytes, what"""  # noqa: S608
         with self._reading() as connection:
@@ -160,6 +184,7 @@ def to_peak_row(peak: Peak) -> Row:
         "may_be_winograd": peak.may_be_winograd,
         "provider": peak.provider,
         "failure": peak.failure,
+        "cpu_model": peak.cpu_model,
     } | rate
 
 
@@ -179,9 +204,5 @@ def from_peak_row(row: Row) -> Peak:
         provider=row["provider"],
         rate=None if row["median_per_s"] is None else Rate(**{name: row[name] for name in _RATE}),
         failure=row["failure"],
+        cpu_model=row["cpu_model"],
     )
-
-
-def _is_known(connection: duckdb.DuckDBPyConnection, calibration: tuple[object, ...]) -> bool:
-    same = " AND ".join(f"{column} IS NOT DISTINCT FROM ?" for column in _CALIBRATION)
-    return bool(rows(connection, f"SELECT 1 FROM peaks WHERE {same} LIMIT 1", *calibration))  # noqa: S608

@@ -46,7 +46,8 @@ class TrendPoint:
 class TrendHistory:
     """The points of one configuration of a model version on an engine, on a target, oldest first.
 
-    `configuration` is that of the newest; an environment is part of it, as two of them may have two versions.
+    `configuration` is that of the newest; an environment is part of it, as two of them may have two versions. All are
+    one's own, or were imported from targets of this name with one processor.
     """
 
     model_name: str
@@ -57,6 +58,16 @@ class TrendHistory:
     configuration: Configuration
     points: tuple[TrendPoint, ...]
 
+    @property
+    def imported(self) -> bool:
+        """Whether it was measured elsewhere."""
+        return self.points[-1].imported
+
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """Those that are known of its points, in their order: of one's own several, where a machine was replaced."""
+        return tuple(dict.fromkeys(one.cpu_model for one in self.points if one.cpu_model))
+
 
 _CHOSEN = """one.id, one.benchmark_id, one.model_name, one.model_digest, one.target, one.engine, one.environment,
         one.engine_version, one.configuration, one.status, one.failure_kind, one.input_set_sha256,
@@ -64,15 +75,18 @@ _CHOSEN = """one.id, one.benchmark_id, one.model_name, one.model_digest, one.tar
         one.throughput_low_items_per_s, one.throughput_high_items_per_s,
         one.throughput_interval_level, one.throughput_interval_method,
         one.median_ns, one.median_low_ns, one.median_high_ns, one.median_interval_level, one.median_interval_method,
-        benchmarks.name AS benchmark_name, imported,
+        benchmarks.name AS benchmark_name, imported, host->>'cpu_model' AS cpu_model,
         coalesce(one.started_at_unix_ns, created_at_unix_ns) AS at_unix_ns"""
 """What is read of a measurement `one`: four in five of its columns are about something else."""
 
+_SEEN = """JOIN benchmarks ON benchmarks.id = one.benchmark_id
+        LEFT JOIN benchmark_snapshots AS seen ON seen.benchmark_id = one.benchmark_id AND seen.target = one.target"""
+"""What a measurement `one` belongs to, and what its target said then."""
+
 # What was around those that are chosen; of the blocks of all others nothing is added up.
 _POINTS = f"""
-    SELECT chosen.*, host->>'cpu_model' AS cpu_model, machine.* EXCLUDE (measurement_id)
+    SELECT chosen.*, machine.* EXCLUDE (measurement_id)
     FROM chosen
-    LEFT JOIN benchmark_snapshots AS seen ON seen.benchmark_id = chosen.benchmark_id AND seen.target = chosen.target
     LEFT JOIN (
         SELECT measurement_id, median(reference_product_ns) AS reference_product_ns,
             median(reference_stream_ns) AS reference_stream_ns,
@@ -96,7 +110,7 @@ _TREND = f"""
             AND one.load = asked.load AND one.requests = asked.requests
             AND one.arrival_process IS NOT DISTINCT FROM asked.arrival_process
             AND one.arrival_rate_per_s IS NOT DISTINCT FROM asked.arrival_rate_per_s
-        JOIN benchmarks ON benchmarks.id = one.benchmark_id
+        {_SEEN}
         ORDER BY at_unix_ns DESC, one.id LIMIT ?
     ) {_POINTS}"""  # noqa: S608
 
@@ -104,14 +118,15 @@ _TREND = f"""
 _HISTORIES = f"""
     WITH chosen AS MATERIALIZED (
         SELECT {_CHOSEN}
-        FROM measurements AS one JOIN benchmarks ON benchmarks.id = one.benchmark_id
+        FROM measurements AS one {_SEEN}
         WHERE plan->>'gate' IS NULL AND one.median_ns IS NOT NULL
             AND (? IS NULL OR one.model_digest = ?) AND (? IS NULL OR one.target = ?)
             AND (? IS NULL OR one.engine = ?)
         QUALIFY row_number() OVER (
             PARTITION BY model_digest, one.target, engine, environment, device, batch, cores, cluster, streams,
                 precision, hint, load, requests, arrival_process, arrival_rate_per_s,
-                configuration->'$.inputs', configuration->'$.options'
+                configuration->'$.inputs', configuration->'$.options',
+                imported, CASE WHEN imported THEN host->>'cpu_model' END
             ORDER BY at_unix_ns DESC, one.id) <= ?
     ) {_POINTS}"""  # noqa: S608
 
@@ -128,7 +143,7 @@ class TrendStore(StoreFile):
         """Return a measurement and its like in all benchmarks on all engines, oldest first; the newest `most`.
 
         Alike are those of the same model version, target, device and configuration, whatever the engine and its
-        `options`.
+        `options`, and whoever's target of that name it is.
         """
         with self._reading() as connection:
             return tuple(_point(row) for row in reversed(rows(connection, _TREND, measurement_id, most)))
@@ -143,7 +158,8 @@ class TrendStore(StoreFile):
         """Return the histories of what has been measured more than once, the newest `most` points of each.
 
         Of these only, where one is named; without gates. What differs in anything that was asked for is another
-        history; only when to stop, and which values of inputs were drawn, may differ.
+        history; only when to stop, and which values of inputs were drawn, may differ. So is what was imported, of each
+        processor for itself. Of one's own the processor may differ: that a machine was replaced is to be told.
         """
         wanted = (model_digest, model_digest, target, target, engine, engine, most)
         parted: dict[Hashable, list[tuple[Row, Configuration]]] = {}
@@ -162,7 +178,8 @@ class TrendStore(StoreFile):
 
 def _likeness(row: Row, chosen: Configuration) -> Hashable:
     """What tells histories apart; that a busy one takes no points of another, `_HISTORIES` parts by it as well."""
-    place = (row["model_digest"], row["target"], row["engine"], row["environment"])
+    machine = (row["target"], row["imported"], row["cpu_model"] if row["imported"] else None)
+    place = (row["model_digest"], machine, row["engine"], row["environment"])
     asked = (chosen.device, chosen.batch, chosen.place, chosen.streams, chosen.precision, chosen.hint, chosen.load)
     return (*place, *asked, chosen.requests, chosen.arrivals, chosen.inputs, tuple(sorted(chosen.options.items())))
 

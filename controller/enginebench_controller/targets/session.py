@@ -212,7 +212,7 @@ async def _greet(
     async def asked(names: Collection[str]) -> tuple[TargetSnapshot, tuple[Peak, ...]]:
         engines, peaks = await client.engines(names, refresh=refresh, within_s=within_s)
         seen = TargetSnapshot(target.name, target.address, time.time_ns(), host, tuple(map(wire.from_engine, engines)))
-        calibrated = (wire.from_peak(one, client.name) for one in peaks)
+        calibrated = (wire.from_peak(one, client.name, host.cpu_model) for one in peaks)
         return seen, tuple(one for one in calibrated if one is not None)
 
     seen, peaks = await asked(few)

@@ -26,6 +26,7 @@ from enginebench_controller.verdicts.gate.results import GateResult
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.stored import gate_of
 from enginebench_controller.verdicts.gate.words import headline
+from enginebench_proto.agreed.processor import processor_name
 
 EXPLAINED = 0.5
 """What is that much of a change, in logarithms, caused it where the engine cannot have."""
@@ -108,11 +109,19 @@ def alerts(history: TrendHistory) -> HistoryAlerts:
 
 
 def history_words(history: TrendHistory) -> str:
-    """Which history it is: "resnet50 on onnxruntime (local, CPU, batch 1, 2 cores, sync)"."""
+    """Which history it is: "resnet50 on onnxruntime (local, CPU, batch 1, 2 cores, sync)"; of others, "local, imported
+    from Neoverse-N1".
+    """
     chosen = history.configuration
+    origin = [origin_words(history.points[-1])] if history.imported else []
     engine = in_environment(history.engine, history.environment)
     asked = (chosen.device, chosen.size, describe_load(chosen), chosen.precision, *describe_settings(chosen))
-    return f"{history.model_name} on {engine} ({', '.join((history.target, *asked))})"
+    return f"{history.model_name} on {engine} ({', '.join((history.target, *origin, *asked))})"
+
+
+def origin_words(point: TrendPoint) -> str:
+    """That a point is none of one's own, and of which processor: names of targets are given by everybody."""
+    return f"imported from {point.cpu_model or 'an unknown processor'}" if point.imported else ""
 
 
 def _time(history: TrendHistory, point: TrendPoint) -> float | None:
@@ -210,8 +219,15 @@ def _cause(
 
 
 def _other_machine(first: Sequence[TrendPoint], second: Sequence[TrendPoint]) -> str:
-    models = [one.cpu_model for one in (first[-1], second[0])]
-    return f"the processor was {models[0]} and is {models[1]}" if all(models) and models[0] != models[1] else ""
+    """That one side has a processor that the other has not.
+
+    All points count: where two machines take turns under one name, those beside the change may be of the same.
+    """
+    before, after = ([one.cpu_model for one in each if one.cpu_model] for each in (first, second))
+    if not before or not after or set(before) == set(after):
+        return ""
+    was, now = (" or ".join(dict.fromkeys(each)) for each in (before, after))
+    return f"the processor was {was} and is {now}"
 
 
 def _reference_words(reference: float | None) -> str:
@@ -289,7 +305,7 @@ def _command(alert: Alert) -> str:
 
 def obstacle(home: Home, alert: Alert) -> str:
     """Why there can be no gate."""
-    if alert.after.imported and alert.history.target != LOCAL_TARGET and not _is_known(home, alert):
+    if alert.after.imported and not _is_known(home, alert):
         return "it was measured elsewhere and imported: a gate here would be of another machine"
     if None in alert.versions:
         return "the engine's version is not known on one side, so no gate can be run of it"
@@ -299,7 +315,9 @@ def obstacle(home: Home, alert: Alert) -> str:
 
 
 def _is_known(home: Home, alert: Alert) -> bool:
-    """Whether the target is one that is known here as well. Another machine may have its name."""
+    """Whether the target is one that is known here as well. Another machine may have its name, as all have "local"."""
+    if alert.history.target == LOCAL_TARGET:
+        return processor_name() == alert.after.cpu_model
     found = next((one for one in home.store.snapshots() if one.target == alert.history.target), None)
     return found is not None and found.host.cpu_model is not None and found.host.cpu_model == alert.after.cpu_model
 

@@ -38,8 +38,8 @@ _MOST_BYTES = 256
 _KINDS = {peaks_pb2.PEAK_KIND_FLOPS: PeakKind.FLOPS, peaks_pb2.PEAK_KIND_BANDWIDTH: PeakKind.BANDWIDTH}
 
 
-def from_peak(message: peaks_pb2.Peak, target: str) -> Peak | None:
-    """A peak of this target; None for a kind that only a newer agent knows."""
+def from_peak(message: peaks_pb2.Peak, target: str, cpu_model: str | None = None) -> Peak | None:
+    """A peak of this target, and of its processor if that is known; None for a kind that only a newer agent knows."""
     if message.kind not in _KINDS:
         return None
     return Peak(
@@ -56,6 +56,7 @@ def from_peak(message: peaks_pb2.Peak, target: str) -> Peak | None:
         provider=message.provider,
         rate=_from_rate(message.rate) if message.HasField("rate") else None,
         failure=message.failure or None,
+        cpu_model=cpu_model,
     )
 
 

@@ -18,7 +18,8 @@ COMPUTED = replace(PROFILE, layers=(replace(PROFILE.layers[0], flops=6912), *PRO
 
 def peak(kind, rate, **fields):
     engine = EngineRef("fake", "default", "1.0")
-    return Peak("local", engine, "CPU", 2, kind, "work", 1, rate=Rate(rate, rate, rate, 9), **fields)
+    known = {"rate": Rate(rate, rate, rate, 9), "cpu_model": PROFILE.host.cpu_model, **fields}
+    return Peak("local", engine, "CPU", 2, kind, "work", 1, **known)
 
 
 PEAKS = (

@@ -23,7 +23,8 @@ ENGINE = EngineRef("fake", "default", "1.0")
 
 
 def peak(kind, rate, **fields):
-    whole = Peak("local", ENGINE, "CPU", 2, kind, "work", 1, rate=Rate(rate, rate, rate, 9))
+    known = {"rate": Rate(rate, rate, rate, 9), "cpu_model": invented_profiles.profile().host.cpu_model}
+    whole = Peak("local", ENGINE, "CPU", 2, kind, "work", 1, **known)
     return replace(whole, **fields)
 
 
@@ -59,7 +60,14 @@ def test_where_the_engine_does_not_tell_a_layers_precision_that_of_the_run_count
 
 @pytest.mark.parametrize(
     "other",
-    [{"target": "elsewhere"}, {"cores": 1}, {"device": "GPU"}, {"engine": EngineRef("fake", "default", "2.0")}],
+    [
+        {"target": "elsewhere"},
+        {"cores": 1},
+        {"device": "GPU"},
+        {"engine": EngineRef("fake", "default", "2.0")},
+        {"cpu_model": "Another 9000"},
+        {"cpu_model": None},
+    ],
 )
 def test_the_peaks_of_others_are_no_roofs(other):
     assert placed(layer(), peaks=[replace(one, **other) for one in PEAKS])[0].share is None

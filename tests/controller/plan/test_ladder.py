@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import onnx
 import pytest
 import torch
+from onnx import TensorProto, helper
 from PIL import Image
 
 import invented
@@ -17,7 +19,7 @@ from enginebench_controller.files.ladders import check_chart_path, ladder_docume
 from enginebench_controller.home import Home
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.expand import expand
-from enginebench_controller.plan.ladder import LadderOrder, base_plan, plan_ladder, steps
+from enginebench_controller.plan.ladder import LadderOrder, base_plan, plan_ladder, steps, with_sizes
 from enginebench_controller.plan.plan import LadderKind, Plan, plan_toml, read_plan
 from enginebench_controller.records import (
     AvailableEngine,
@@ -385,3 +387,27 @@ def test_a_chart_takes_the_place_of_no_other_file(planned: Any, tmp_path: Path) 
         with pytest.raises(InputError, match=r"there is a file .*ladder.svg already; name another one$"):
             write(path)
     assert path.read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_a_model_of_open_sizes_is_as_large_on_every_rung(planned: Any, home: Home, tmp_path: Path) -> None:
+    """A conversion loses the names of dimensions, by which sizes were assumed."""
+    path = tmp_path / "open.onnx"
+    onnx.save(of_open_sizes(), path)
+    source = home.library.resolve(str(path))
+    assert missing(planned(WITHOUT_GPU, LadderKind.LATENCY, path, cores=2)).keys() > {
+        "gpu"
+    }  # as it is, an IR has no sizes
+    sized, told = with_sizes(home.library, source, LadderOrder(LadderKind.LATENCY, images=8))
+    assert told == ("dimension 'sequence' is open and was set to 128; --shape changes it",)
+    plan = planned(WITHOUT_GPU, LadderKind.LATENCY, path, cores=2, fields=sized.fields)
+    assert missing(plan).keys() == {"gpu"}
+    cases = expand(plan, [WITHOUT_GPU], Binder(home.library, home.inputs, plan)).cases
+    assert {tensor.shape for case in cases for tensor in case.configuration.inputs} == {(1, 128)}
+
+
+def of_open_sizes() -> onnx.ModelProto:
+    shape = ["batch", "sequence"]
+    sides = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "open", sides[:1], sides[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import EnginebenchError, InputError, ReservedError, UnreachableError
+from enginebench_controller.plan.expand import Interleave
 from enginebench_controller.records import (
     BlockSamples,
     FailureKind,
     Measurement,
 )
-from enginebench_controller.runs.execution import execute, uninterrupted
+from enginebench_controller.runs import remote_run
+from enginebench_controller.runs.execution import execute, first_error_alone, uninterrupted
 from enginebench_controller.runs.remote_run import Bench, Unreported
 from enginebench_controller.runs.undertaking import Undertaking
 from enginebench_proto.v1 import measurement_pb2, run_pb2
@@ -177,6 +179,61 @@ async def test_the_rounds_have_ended_before_anything_waits_for_the_store(tmp_pat
 
     await execute(bench_of(tmp_path, edge=Agent(CRASHED)), undertakings(m1="edge"), "b1", keep, enough=Telling())
     assert told == ["ended", "stored"]
+
+
+@pytest.mark.parametrize("why", [UnreachableError, ReservedError])
+@pytest.mark.parametrize("call", ["start", "watch"])
+async def test_a_target_that_is_gone_or_somebody_elses_fails_cases_and_of_a_search_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: type[EnginebenchError], call: str
+) -> None:
+    monkeypatch.setattr(remote_run, "RECONNECT_SECONDS", 0.05)
+
+    class Gone(Agent):
+        async def start(self, *_: object) -> None:
+            if call == "start":
+                raise why("not now")
+
+        async def watch(self, *_: object) -> AsyncIterator[run_pb2.RunEvent]:
+            raise why("not now")
+            yield
+
+        async def host(self) -> None:
+            raise UnreachableError("not now")
+
+    agent, kept = Gone(), Kept()
+    cases = undertakings(m1="edge", m2="edge")
+    with pytest.raises(why, match="not now"), first_error_alone():
+        step = replace(bench_of(tmp_path, edge=agent), is_step=True)
+        await execute(step, cases, "b1", kept, Interleave(1, of_device=True))
+    assert (kept.failures, [one.settled for one in cases], agent.forgotten) == ({}, [False, False], [])
+
+    await execute(bench_of(tmp_path, edge=agent), undertakings(m1="edge", m2="edge"), "b1", kept)
+    assert set(kept.failures.values()) == {
+        FailureKind.AGENT_LOST if why is UnreachableError else FailureKind.REFUSED,
+    }
+
+
+async def test_who_is_silent_when_the_time_of_a_search_is_over_has_not_taken_too_long(tmp_path: Path) -> None:
+    class Brief(Endless):
+        def seconds_left(self) -> float:
+            return 0.05
+
+    class Silent(Agent):
+        async def host(self) -> None:
+            raise UnreachableError("it does not answer")
+
+    class Busy(Agent):
+        async def host(self) -> None:
+            return
+
+    kept = Kept()
+    with pytest.raises(UnreachableError, match="does not answer"), first_error_alone():
+        step = replace(bench_of(tmp_path, edge=Silent()), is_step=True)
+        await execute(step, undertakings(m1="edge"), "b1", kept, enough=Brief())
+    assert kept.failures == {}
+    step = replace(bench_of(tmp_path, edge=Busy()), is_step=True)
+    await execute(step, undertakings(m1="edge"), "b1", kept, enough=Brief())
+    assert kept.failures == {"m1": FailureKind.TIMED_OUT}
 
 
 async def test_what_was_measured_is_stored_however_often_somebody_cancels_meanwhile() -> None:

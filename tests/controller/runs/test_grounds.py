@@ -13,6 +13,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.records import (
     AvailableEngine,
     CapturedOutput,
+    CeilingBasis,
     Configuration,
     Device,
     Effective,
@@ -20,6 +21,9 @@ from enginebench_controller.records import (
     InputFile,
     InputSet,
     InputTensor,
+    Peak,
+    PeakKind,
+    Rate,
 )
 from enginebench_controller.runs.grounds import Judging
 from enginebench_controller.verdicts.output_check import check_outputs
@@ -125,6 +129,19 @@ def test_the_ceiling_is_that_of_the_model_and_its_target(home):
 
     assert (found.ceiling.flops, found.ceiling.cores, found.ceiling.precision) == (2 * 64 * 16, 2, "f32")
     assert found.random_operators == ()
+
+
+def test_peaks_bound_only_what_ran_on_the_processor_that_was_calibrated(home):
+    """The target was another machine when it was calibrated, which did less than a hundredth of any."""
+    one = measured("fake", added(home, NEAR_ZERO, WEIGHTS), small())
+    rate = Rate(1e7, 1e7, 1e7, 9)
+    known = {"precision": "f32", "rate": rate}
+    bases = []
+    for calibrated_ns, cpu_model in enumerate(("Slow CPU", "Invented CPU")):
+        peak = Peak(one.target, one.engine, "CPU", 2, PeakKind.FLOPS, "MatMul", calibrated_ns, **known)
+        home.store.add_peaks([replace(peak, cpu_model=cpu_model)])
+        bases.append(Judging(home).with_grounds(one).grounds.ceiling.basis)
+    assert bases == [CeilingBasis.ESTIMATED, CeilingBasis.CALIBRATED]
 
 
 @pytest.mark.parametrize("fields", [{"configuration": replace(ASKED, device="GPU")}, {"effective": Effective()}])

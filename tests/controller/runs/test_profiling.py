@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from tiny_models import save, tiny_classifier
 
+import invented
 from enginebench_controller.home import Home
 from enginebench_controller.records import (
     Failure,
@@ -17,6 +19,7 @@ from enginebench_controller.records import (
     PassOrder,
     Profile,
 )
+from enginebench_controller.records.model import families
 from enginebench_controller.runs.execution import run_once
 from enginebench_controller.runs.profiling import Passes, _carry_out
 from enginebench_controller.runs.remote_run import Bench, Unreported
@@ -101,3 +104,13 @@ async def test_a_pass_that_waits_to_be_stored_is_left_to_be_resumed_where_that_i
     (path,) = plans(tmp_path)
     with claimed(path) as left:
         assert left is not None and left.pending.outcome_ids == ("m1",)
+
+
+async def test_the_versions_that_a_profiled_one_was_made_from_are_stored_with_it(tmp_path: Path) -> None:
+    home, file = Home(tmp_path), tmp_path / "net.onnx"
+    original = home.library.add(save(tiny_classifier(1), file))
+    made = home.library.add(save(tiny_classifier(2), file), parent=original.digest, derivation=invented.INT8)
+
+    await Passes(home, bench_of(home), ORDER).take_up(Undertaking(replace(CASE, model=made)), None, FAILED)
+
+    assert families(home.store.models()) == dict.fromkeys((original.digest, made.digest), original.digest)

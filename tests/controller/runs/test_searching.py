@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import invented
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import EnginebenchError, InputError, ReservedError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import Plan, SearchStep, plan_toml, run_command
 from enginebench_controller.records import Search, SearchKind
 from enginebench_controller.runs.benchmarking import order_again
-from enginebench_controller.runs.searching import held, interrupted, new_search, to_go_on_with
+from enginebench_controller.runs.searching import held, interrupted, new_search, resumable, to_go_on_with
 
 _HOLDS = """
 import sys
@@ -83,3 +83,18 @@ def test_what_repeats_a_step_alone_is_no_step() -> None:
     assert order_again(benchmark).plan.search is None
     assert "search" not in plan_toml(plan)
     assert run_command(plan) == "enginebench run net.onnx"
+
+
+@pytest.mark.parametrize("why", [UnreachableError, ReservedError])
+def test_a_target_that_is_gone_or_somebody_elses_leaves_a_search_to_go_on_with_once_it_has_begun(
+    home: Home, search: Search, why: type[EnginebenchError]
+) -> None:
+    with pytest.raises(why, match=r"^not now$"), resumable(home, search):
+        raise why("not now")
+    plan = Plan(models=("net.onnx",), search=SearchStep(id=search.id, step=0, title="the ends"))
+    home.store.add_benchmark(replace(invented.benchmark(), plan=plan.document()))
+    with (
+        pytest.raises(UnreachableError, match=f"^not now\n.*`enginebench resume {search.id}`"),
+        resumable(home, search),
+    ):
+        raise why("not now")

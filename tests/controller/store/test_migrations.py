@@ -9,7 +9,17 @@ import invented
 import invented_profiles
 from controller.plain import fields
 from enginebench_controller.errors import StoreError
-from enginebench_controller.records import Derivation, DerivationKind, Disturbance, DisturbanceKind, Phase
+from enginebench_controller.records import (
+    Derivation,
+    DerivationKind,
+    Disturbance,
+    DisturbanceKind,
+    EngineRef,
+    Peak,
+    PeakKind,
+    Phase,
+    Target,
+)
 from enginebench_controller.store import schema
 from enginebench_controller.store.schema import FIRST_VERSION, MIGRATIONS, Migration, migrate, schema_version
 from enginebench_controller.store.store import Store
@@ -142,6 +152,33 @@ def test_what_a_profile_of_before_says_of_memory_is_without_its_counters(tmp_pat
     assert dict(query(store.path, "SELECT id, peak_rss_bytes FROM profiles")) == {
         one.id: one.peak_rss_bytes for one in store.profiles()
     }
+
+
+@pytest.mark.parametrize(
+    ("added_ns", "seen_before", "imported", "processor"),
+    [
+        (None, "Invented CPU", False, "Invented CPU"),
+        (5, "Another CPU", True, "Invented CPU"),
+        (5, "Another CPU", False, None),
+        (15, "Invented CPU", False, None),
+    ],
+)
+def test_calibrations_of_before_are_of_their_targets_processor_where_it_had_no_other(
+    tmp_path, added_ns, seen_before, imported, processor
+):
+    store = Store(tmp_path / "results.duckdb")
+    last = invented.snapshot("nuc")
+    store.save_snapshot(last)
+    seen = replace(last, host=replace(last.host, cpu_model=seen_before))
+    store.add_benchmark(replace(invented.benchmark(), imported=imported), [seen])
+    if added_ns is not None:
+        store.add_target(Target("nuc", "nuc:50051", added_ns))
+    engine = EngineRef("openvino", "default", "1.0")
+    store.add_peaks([Peak("nuc", engine, "CPU", 2, PeakKind.FLOPS, "MatMul", 10, precision="f32")])
+    with duckdb.connect(store.path) as connection:
+        take_back_to_the_first_step(connection)
+
+    assert [one.cpu_model for one in store.peaks()] == [processor]
 
 
 SENTENCES = {

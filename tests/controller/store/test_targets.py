@@ -8,7 +8,7 @@ import pytest
 
 import invented
 from enginebench_controller.errors import InputError
-from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate, Target
+from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate, Target, TargetSnapshot
 from enginebench_controller.store.store import Store
 
 PEAK = Peak(
@@ -98,6 +98,58 @@ def test_a_calibration_counts_although_the_targets_clock_was_set_back_before_it(
     store.add_peaks([PEAK, FAILED, MEMORY])
     store.add_peaks([after_it])
     assert store.peaks() == (after_it,)
+
+
+def test_a_calibration_is_of_the_processor_that_its_target_had_when_it_told_of_it(store: Store) -> None:
+    store.save_snapshot(invented.snapshot("nuc"))
+    store.add_peaks([PEAK, replace(PEAK, target="pi")])
+    assert [(one.target, one.cpu_model) for one in store.peaks()] == [("nuc", "Invented CPU"), ("pi", None)]
+
+    store.save_snapshot(replaced("nuc", "Another CPU"))
+    assert not store.add_peaks([PEAK]), "as of an agent's files that came to another machine with its disk"
+    newer = replace(PEAK, measured_at_unix_ns=20, rate=Rate(1e11, 1e11, 1e11, 9))
+    store.add_peaks([newer])
+    assert {(one.rate, one.cpu_model) for one in store.peaks("nuc")} == {
+        (PEAK.rate, "Invented CPU"),
+        (newer.rate, "Another CPU"),
+    }, "what was measured on the machine before keeps its roofs"
+
+
+def test_a_calibration_of_an_unknown_processor_is_known_once_its_agent_tells_of_it_again(store: Store) -> None:
+    store.add_peaks([PEAK])
+    store.save_snapshot(invented.snapshot("nuc"))
+    assert not store.add_peaks([PEAK])
+    assert [one.cpu_model for one in store.peaks("nuc")] == ["Invented CPU"]
+
+
+def test_a_targets_peaks_go_with_it(store: Store) -> None:
+    store.add_target(Target("nuc", "nuc:50051", 2))
+    store.add_peaks([PEAK, replace(PEAK, target="pi")])
+    store.remove_target("nuc")
+    store.add_target(Target("nuc", "another:50051", 3))
+    assert [one.target for one in store.peaks()] == ["pi"]
+    assert store.add_peaks([PEAK]), "where it is the same machine, it tells of them again"
+
+
+def replaced(name: str, cpu_model: str) -> TargetSnapshot:
+    """What a target says after its machine was replaced by another."""
+    seen = invented.snapshot(name, seen_at_unix_ns=invented.CREATED_NS + 5)
+    return replace(seen, host=replace(seen.host, cpu_model=cpu_model))
+
+
+def test_a_target_that_was_added_again_is_not_noisy_for_what_its_name_measured_before(store: Store) -> None:
+    store.add_target(Target("nuc", "nuc:50051", invented.CREATED_NS - 10))
+    store.add_benchmark(invented.benchmark(), [invented.snapshot("nuc")])
+    for place in range(4):
+        noisy = replace(invented.measured(f"m{place}"), target="nuc", process_spread=0.9)
+        store.add_measurement(replace(noisy, started_at_unix_ns=invented.CREATED_NS + place))
+    assert (store.noise(0)["nuc"].measurements, store.noise(0)["nuc"].is_noisy) == (4, True)
+
+    store.remove_target("nuc")
+    store.add_target(Target("nuc", "another:50051", invented.CREATED_NS + 3))
+    assert store.noise(0)["nuc"].measurements == 1, "only what was begun since"
+    assert not store.noise(0)["nuc"].is_noisy
+    assert store.noise(invented.CREATED_NS + 4) == {}, "and no longer ago than asked for"
 
 
 def test_peaks_are_told_by_target(store: Store) -> None:

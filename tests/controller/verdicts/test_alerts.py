@@ -51,6 +51,43 @@ def test_who_a_change_is_put_down_to(store, change, cause, words):
     assert alert.points == (10, 6)
 
 
+def test_what_was_measured_on_somebody_elses_target_of_the_same_name_is_another_history(store):
+    """One's own goes on, whatever others import; theirs are told apart by their processors."""
+    keep_history(store, "net", Change(), points=12)
+    for processor in ("Their CPU", "Third CPU"):
+        keep_history(store, "net", Change(at=0, factor=2.0, version="2.0"), points=12, imported_from=processor)
+    own, *theirs = sorted(store.histories(digest("net")), key=lambda one: (one.imported, one.processors))
+    assert (own.imported, own.processors, len(own.points)) == (False, ("Invented CPU",), 12)
+    assert [(one.imported, one.processors, len(one.points)) for one in theirs] == [
+        (True, ("Their CPU",), 12),
+        (True, ("Third CPU",), 12),
+    ]
+    assert [history_words(one) for one in (own, theirs[0])] == [
+        "net on fake (local, CPU, batch 1, 2 cores, sync, f32)",
+        "net on fake (local, imported from Their CPU, CPU, batch 1, 2 cores, sync, f32)",
+    ]
+    assert [alerts(one).alerts for one in (own, *theirs)] == [(), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("beside", "cause", "words"),
+    [
+        ({10: "Invented CPU"}, Cause.MACHINE, "the processor was Invented CPU and is Invented CPU or Other CPU"),
+        ({9: "Other CPU"}, Cause.MACHINE, "the processor was Invented CPU or Other CPU and is Other CPU"),
+        (dict.fromkeys(range(10, 16), "Invented CPU"), Cause.CANDIDATE, "the engine's version was 1.0"),
+    ],
+)
+def test_a_machine_that_is_another_is_told_although_the_points_beside_the_change_are_of_one(
+    store, beside, cause, words
+):
+    keep_history(store, "net", Change(factor=1.2, version="2.0", cpu_model="Other CPU"))
+    (history,) = store.histories(digest("net"))
+    points = [replace(one, cpu_model=beside.get(place, one.cpu_model)) for place, one in enumerate(history.points)]
+    (alert,) = alerts(replace(history, points=tuple(points))).alerts
+    assert alert.cause is cause
+    assert words in alert.sentence
+
+
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_a_little_more_reference_work_that_explains_a_change_is_not_said_to_be_as_before(store, version):
     (alert,) = found(store, Change(factor=1.03, reference=1.018, version=version), noise=0.002).alerts

@@ -15,6 +15,7 @@ from enginebench_controller.records import Arrivals, Configuration, InputTensor,
 from enginebench_controller.runs.gate import confirm
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.alerts import Finding, alerts, findings, gate_command, known
+from enginebench_proto.agreed.processor import processor_name
 from histories import Change, digest, keep_history
 
 pytestmark = pytest.mark.slow
@@ -107,6 +108,13 @@ def test_what_is_from_elsewhere_is_gated_where_the_target_is_known_here_too(home
         home.store.save_snapshot(replace(seen, host=replace(seen.host, cpu_model=processor)))
     (found,) = known(home, [alert])
     assert ("a gate here would be of another machine" in found.sentence) is not is_known
+    assert (gate_command(home, alert) is not None) is is_known
+
+
+@pytest.mark.parametrize(("processor", "is_known"), [(processor_name(), True), ("ARM Cortex-A72", False)])
+def test_a_local_machine_from_elsewhere_is_gated_where_it_has_this_processor(home, processor, is_known):
+    alert = only_alert(home)
+    alert = replace(alert, after=replace(alert.after, imported=True, cpu_model=processor))
     assert (gate_command(home, alert) is not None) is is_known
 
 

@@ -16,7 +16,7 @@ from enginebench_controller.files.ladders import check_chart_path, gain_words, l
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.ladder import LadderOrder, base_plan, plan_ladder, steps
+from enginebench_controller.plan.ladder import LadderOrder, base_plan, plan_ladder, steps, with_sizes
 from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import LadderKind
 from enginebench_controller.records import Benchmark, Interval, ModelVersion
@@ -276,8 +276,10 @@ def _climb(model: str, wish: LadderOrder, chart: Path | None, *, as_json: bool) 
         check_chart_path(chart)
     home = default_home()
     source = home.library.resolve(model)
-    base_plan(wish, source)
-    benchmark = _run(home, source, wish)
+    sized, assumptions = with_sizes(home.library, source, wish)
+    for sentence in assumptions:
+        remark(f"note: {source.name}: {sentence}")
+    benchmark = _run(home, source, sized)
     raise typer.Exit(_print(home, benchmark, chart, as_json=as_json))
 
 

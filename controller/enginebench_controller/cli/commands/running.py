@@ -13,7 +13,7 @@ import typer
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.gate import carry_out_again, tell_taken_up
-from enginebench_controller.cli.console import concluded, print_answers, print_json, print_table, remark
+from enginebench_controller.cli.console import complain, concluded, print_answers, print_json, print_table, remark
 from enginebench_controller.cli.options import (
     BenchmarkName,
     Json,
@@ -27,7 +27,7 @@ from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.searches import commands_of
 from enginebench_controller.cli.tables import print_outcomes
-from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document
 from enginebench_controller.files.documents import head
@@ -157,7 +157,11 @@ def _searches(home: Home, searches: Sequence[Search], *, dry_run: bool, as_json:
     for one in searches:
         remark(f"{'interrupted' if dry_run else 'going on with'} search {one.id}: {one.name}")
         if not dry_run:
-            yield commands_of(one).carry_on(home, one, as_json=None if as_json else False, trusted=trusted)
+            try:
+                yield commands_of(one).carry_on(home, one, as_json=None if as_json else False, trusted=trusted)
+            except EnginebenchError as error:  # one that cannot go on now keeps no other back
+                complain(str(error))
+                yield int(error.exit_code)
 
 
 def _benchmarks(home: Home, found: Sequence[TakenUp | Waiting]) -> list[Benchmark]:
@@ -189,12 +193,12 @@ def _print(found: Sequence[TakenUp | Waiting]) -> None:
     columns = [("id", False), ("name", False), *((name.replace("_", " "), True) for name in counts[0])]
     rows: list[list[object]] = [[one.id, one.name, *each.values()] for one, each in zip(found, counts, strict=True)]
     print_table("Interrupted", columns, rows)
-    for reason in dict.fromkeys(reason for one in found for reason in one.reasons):
-        remark(reason)
+    for sentence in dict.fromkeys(sentence for one in found for sentence in (*one.reasons, *one.remarks)):
+        remark(sentence)
 
 
 def _is_counted(name: str) -> bool:
-    return name not in ("id", "name", "reasons")
+    return name not in ("id", "name", "reasons", "remarks")
 
 
 def _count(value: int | Sequence[str]) -> int:

@@ -140,8 +140,20 @@ def _confirmed(home: Home, alert: Alert, budget: str) -> Confirmation | None:
 
 def _print_histories(histories: Sequence[TrendHistory]) -> None:
     columns = [("history", False), ("points", True), ("since", False), ("versions", False), ("newest ms", True)]
-    print_table("Histories", [*columns, ("since the first", True)], [_row(one) for one in histories])
+    columns.append(("since the first", True))
+    found = [_row(one) for one in histories]
+    if _have_several_processors(histories):
+        columns.insert(1, ("processor", False))
+        for row, one in zip(found, histories, strict=True):
+            row.insert(1, " → ".join(one.processors) or UNKNOWN)
+    print_table("Histories", columns, found)
     remark("--alerts tells where they changed, and whether it was the machine")
+
+
+def _have_several_processors(histories: Sequence[TrendHistory]) -> bool:
+    """Whether a target is, or was, several machines: replaced by another, or somebody else's of the same name."""
+    found = {(one.target, model) for one in histories for model in one.processors}
+    return len(found) > len({target for target, _ in found})
 
 
 def _row(one: TrendHistory) -> list[object]:

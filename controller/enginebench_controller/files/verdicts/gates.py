@@ -175,6 +175,8 @@ def _history_document(one: HistoryAlerts, confirmations: Sequence[Confirmation |
         "target": history.target,
         "engine": history.engine,
         "environment": history.environment,
+        "imported": history.imported,
+        "processors": list(history.processors),
         "configuration": CONFIGURATION.to_data(history.configuration),
         "points": one.usable,
         "shortage": one.shortage or None,
@@ -324,13 +326,19 @@ class AlertForm(Form):
 
 
 class HistoryForm(Form):
-    """What has been measured again and again; `shortage` says where there are too few points to tell."""
+    """What has been measured again and again; `shortage` says where there are too few points to tell.
+
+    `processors` are those of its points, as far as they are known, in the order of time. What was imported is a history
+    of its own, of each processor one.
+    """
 
     model: str
     model_digest: str
     target: str
     engine: str
     environment: str
+    imported: bool
+    processors: tuple[str, ...]
     configuration: Configuration
     points: int
     shortage: str | None

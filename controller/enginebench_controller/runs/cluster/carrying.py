@@ -61,7 +61,7 @@ async def open_cluster(
         for machine, told in zip(machines, seen, strict=True):
             name = machine.snapshot.target
             await asyncio.to_thread(_keep, home, machine.snapshot, known.get(name), engines)
-            if peaks := _peaks(told, name):
+            if peaks := _peaks(told, machine.snapshot):
                 await asyncio.to_thread(home.store.add_peaks, peaks)
         yield Cluster(scheduler, machines, trusted)
 
@@ -199,8 +199,9 @@ def _snapshot(executor: str, address: str, told: MachineSeen) -> TargetSnapshot:
     return TargetSnapshot(name, executor, time.time_ns(), host, engines)
 
 
-def _peaks(told: MachineSeen, target: str) -> tuple[Peak, ...]:
-    found = (wire.from_peak(peaks_pb2.Peak.FromString(one), target) for one in told.peaks)
+def _peaks(told: MachineSeen, seen: TargetSnapshot) -> tuple[Peak, ...]:
+    messages = map(peaks_pb2.Peak.FromString, told.peaks)
+    found = (wire.from_peak(one, seen.target, seen.host.cpu_model) for one in messages)
     return tuple(one for one in found if one is not None)
 
 

@@ -245,8 +245,8 @@ def _first(space: Sequence[Axes], terms: SearchTerms, known: Known, gone: set[in
 
 def _compare(known: Known) -> Step | None:
     """Those whose outputs are to be compared and that did not run yet."""
-    asked = {place for one in known.taken for place in one.step.candidates}
-    lacking = [one for one in known.terms.compared if one not in asked and one not in known.refused]
+    ran = {place for one in known.taken for each in one.rounds for place in each}  # not all of a step that broke off
+    lacking = [one for one in known.terms.compared if one not in ran and one not in known.refused]
     if not lacking or known.left_s < known.each_s(StepPurpose.LOOK):
         return None
     return Step(StepPurpose.LOOK, tuple(lacking[: min(FIRST_LOOK, known.terms.together)]), 1, known.terms.look_s)

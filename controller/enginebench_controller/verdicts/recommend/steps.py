@@ -16,6 +16,7 @@ from enginebench_controller.records import (
     Benchmark,
     BlockSamples,
     EngineRef,
+    FailureKind,
     MachineUse,
     Measurement,
     ModelVersion,
@@ -84,8 +85,8 @@ def stored_step(
     Where nobody says when it ended, that is the end of its last process.
     """
     place_of = {identity(one.case): place for place, one in enumerate(points)}
-    # What somebody cancelled says nothing of the point: it may run once more.
-    found_ones = [one for one in store.measurements(benchmark.id) if one.status is not Status.CANCELLED]
+    # What somebody cancelled, or went away with its agent, says nothing of the point: it may run once more.
+    found_ones = [one for one in store.measurements(benchmark.id) if not _was_ended(one)]
     # At a rate a step has one candidate, whose case is another than that of its point.
     at_a_rate = step.rate_per_s is not None
     measured = dict(zip(step.candidates, found_ones, strict=False)) if at_a_rate else _by_place(place_of, found_ones)
@@ -313,6 +314,11 @@ def _is_overloaded(one: Measurement, process: Process) -> bool:
     return is_overload(process.unsent_arrivals or 0, process.scheduled_arrivals or 0) or (
         done_per_s < arrivals.rate_per_s * least_share(arrivals, process.iterations or 1)
     )
+
+
+def _was_ended(one: Measurement) -> bool:
+    lost = one.failure is not None and one.failure.kind is FailureKind.AGENT_LOST
+    return lost or one.status is Status.CANCELLED
 
 
 def _why_not(one: Measurement) -> str:

@@ -27,6 +27,7 @@ WORKING = replace(PROFILE, layers=(replace(PROFILE.layers[0], flops=6912), *PROF
 def peaks():
     """Roofs under which 6912 operations of 2144 bytes in 6 ns are 10 % of the attainable."""
     fields = {"target": "local", "engine": EngineRef("fake", "default", "1.0"), "device": "CPU", "cores": 2}
+    fields["cpu_model"] = PROFILE.host.cpu_model
     rate, fast = Rate(11_400e9, 11_300e9, 11_520e9, 9), Rate(1e15, 1e15, 1e15, 9)
     return [
         Peak(**fields, kind=PeakKind.FLOPS, what="MatMul", measured_at_unix_ns=1, precision="f32", rate=rate),

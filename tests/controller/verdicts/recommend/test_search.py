@@ -253,6 +253,15 @@ def test_those_to_be_compared_run_before_anything_is_decided() -> None:
     assert least_budget_s(2, terms) >= 4 * (terms.start_s + terms.look_s)
 
 
+def test_those_to_be_compared_that_were_broken_off_run_once_more() -> None:
+    terms = SearchTerms(240.0, limits=1, start_s=1.0, look_s=0.5, together=3, compared=(15, 3, 9, 4))
+    first = take(next_step(POINTS, terms, []), 1.0)
+    last = next_step(POINTS, terms, [first])
+    assert last.candidates == (4,)
+    lost = StepTaken(last, (), {}, 5.0)
+    assert next_step(POINTS, terms, [first, lost]).candidates == (4,)
+
+
 def test_whose_variant_is_refused_never_runs() -> None:
     terms = SearchTerms(240.0, limits=1, start_s=1.0, look_s=0.5)
     first = take(next_step(POINTS, terms, []), 1.0)

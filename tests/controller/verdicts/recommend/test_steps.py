@@ -103,9 +103,13 @@ def of_point(point, measurement):
 
 @pytest.mark.parametrize(
     ("status", "kind", "is_refused"),
-    [(Status.FAILED, FailureKind.CRASHED, True), (Status.CANCELLED, FailureKind.CANCELLED, False)],
+    [
+        (Status.FAILED, FailureKind.CRASHED, True),
+        (Status.CANCELLED, FailureKind.CANCELLED, False),
+        (Status.FAILED, FailureKind.AGENT_LOST, False),
+    ],
 )
-def test_what_crashed_is_refused_and_what_somebody_cancelled_may_run_once_more(tmp_path, status, kind, is_refused):
+def test_what_crashed_is_refused_and_what_was_cancelled_or_lost_may_run_once_more(tmp_path, status, kind, is_refused):
     asked = order()
     found = points(asked).points
     crashed = invented.failed("m0000001", status=status)
