@@ -57,6 +57,17 @@ def test_n_and_p_step_through_the_cells_of_a_benchmark(page, real_pages, views):
     expect(current).to_have_attribute("data-cell", begun)
 
 
+def test_the_cell_that_is_pressed_keeps_the_focus(page, real_pages, views):
+    go(page, real_pages, views["benchmark-baseline"])
+    pressed = page.locator("button[data-cell]:not([aria-current])").last
+    pressed.focus()
+    named = pressed.get_attribute("data-cell")
+    strike(page, "Enter")
+    chosen = page.locator("button[data-cell][aria-current=true]")
+    expect(chosen).to_have_attribute("data-cell", named)
+    expect(chosen).to_be_focused()
+
+
 @pytest.mark.parametrize(
     ("view", "about", "told"), [("profile-layers", None, "layer="), ("compare-kernels", "Layers of A and B", "row=")]
 )

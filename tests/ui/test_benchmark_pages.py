@@ -15,7 +15,7 @@ from enginebench_controller.stats.summary import summarize
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS
 from histories import Change, digest, keep_history
-from opened_pages import opened, texts
+from opened_pages import button, opened, texts
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +79,11 @@ def switch(app, label, value):
 
 def cards(app):
     return {metric.label: metric.value for metric in app.metric}
+
+
+def matrix(app):
+    (drawn,) = app.get("bidi_component")
+    return json.loads(drawn.proto.json)
 
 
 def address(app):
@@ -278,6 +283,49 @@ def test_addresses_that_mean_nothing_show_the_plain_page(grid):
 
     assert cards(odd) == cards(plain)
     assert any("there is no benchmark 'nope'" in text for text in texts(odd.warning))
+
+
+@pytest.mark.parametrize("odd", [{"batch": "9" * 5000}, {"batch": "999"}, {"cores": "7"}, {"batch": "٤"}])
+def test_from_a_size_that_no_cell_has_n_steps_on_from_the_cell_that_is_shown(grid, odd):
+    def stepped(**asked):
+        app = opened(BENCHMARK, id="b0000001", **asked)
+        assert matrix(app).count('aria-current="true"') == 1
+        button(app, "Next cell").click().run()
+        return address(app)
+
+    plain = stepped()
+    assert "batch" in plain
+    assert stepped(**odd) == plain
+
+
+def test_the_cells_do_not_crown_the_one_that_the_answer_above_them_calls_slower(store):
+    store.add_benchmark(invented.benchmark(name="tail"), [invented.snapshot()])
+    for engine, latency_ms, rate in (("quick", 2.0, 200.0), ("steady", 4.0, 250.0)):
+        one = invented.measured(engine, engine=engine, latency_ms=latency_ms, throughput_items_per_s=rate)
+        store.add_measurement(one, invented.samples(engine, latency_ms=latency_ms))
+
+    app = opened(BENCHMARK, id="b0000001")
+    assert any("quick is fastest" in text for text in texts(app.markdown))
+    assert "☆ 250.0" in matrix(app) and "but by median latency quick 1.0 is faster" in matrix(app)
+    assert "★" not in matrix(app)
+
+
+def test_of_two_models_with_long_names_the_one_that_is_chosen_is_looked_at(store):
+    store.add_benchmark(invented.benchmark(name="long"), [invented.snapshot()])
+    for precision, digest_, latency_ms in (("fp32", "ab" * 32, 4.0), ("int8", "cd" * 32, 2.0)):
+        name = f"facebook_detr_resnet50_coco_2017_{precision}_per_channel_opset17_simplified"
+        fields = {"latency_ms": latency_ms, "model_digest": digest_, "model_name": name}
+        store.add_measurement(
+            invented.measured(precision, **fields), invented.samples(precision, latency_ms=latency_ms)
+        )
+
+    app = opened(BENCHMARK, id="b0000001")
+    (slow,) = (option for option in box(app, "Based on").options if "fp32" in option)
+    box(app, "Based on").select(slow).run()
+
+    assert slow in texts(app.subheader)[0]
+    assert float(cards(app)["ms/batch"]) == pytest.approx(4, rel=0.05)
+    assert "beside" not in address(app)
 
 
 def test_a_rerun_is_a_job_and_the_benchmark_stays_as_it_is(grid):

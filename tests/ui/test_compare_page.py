@@ -146,6 +146,17 @@ def test_layers_that_contradict_the_medians_say_so_where_the_verdict_cannot(fill
     )
 
 
+@pytest.mark.parametrize("view", ["Performance summary", KERNELS, PRECISIONS])
+def test_layers_that_their_own_latencies_contradict_say_so_where_they_are_shown(filled, view):
+    first = chain("d" * 32, [layer(0, 1_000_000)], unprofiled_ns=900_000)
+    second = chain("e" * 32, [layer(0, 500_000, engine=OTHER_ENGINE)], engine=OTHER_ENGINE, unprofiled_ns=1_500_000)
+    filled.add_profiles([first, second])
+    link = {"a": key("fake"), "b": key("fake-other"), "pa": "d" * 12, "pb": "e" * 12, "view": view}
+    (told,) = (text for text in texts(opened(**link).warning) if "believe neither, and profile again" in text)
+    assert told.startswith("Layers and latency disagree")
+    assert not any("believe neither" in text for text in texts(opened(a=link["a"], b=link["b"]).warning))
+
+
 def test_the_side_that_lacks_a_point_is_named(filled):
     assert "A has no point: select a row in its table." in texts(opened(ea="none").warning)
     broken = texts(opened(a=key("fake"), b=key("fake-other"), ea="bad000000000").warning)

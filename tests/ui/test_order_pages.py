@@ -1,8 +1,11 @@
 """Ordering a benchmark and a profile on the pages: what is offered, what it comes to, and a job that carries it out."""
 
+import re
 import time
 import tomllib
 from dataclasses import replace
+from html import unescape
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
@@ -17,7 +20,7 @@ from enginebench_ui.pages import JOB, JOBS, NEW_BENCHMARK, NEW_PROFILE
 from enginebench_ui.shared.order_fields import address_of
 from integration.bench import Bench
 from offered import engine, missing, target
-from opened_pages import button, opened, texts
+from opened_pages import opened, texts
 
 pytestmark = pytest.mark.slow
 
@@ -183,9 +186,8 @@ def test_the_configurations_of_another_benchmark_can_be_taken_over(asked, model)
     asked.store.add_benchmark(type(benchmark)(benchmark.id, benchmark.name, benchmark.created_at_unix_ns, plan))
 
     app = opened(NEW_BENCHMARK, model=model.digest, engine="x", **{"with": "b0000001"})
-    next(one for one in app.button if one.label == "Same configurations as that one").click().run()
+    app = with_the_same_configurations(app)
 
-    assert not app.exception
     assert [row["Batch"] for row in grid(app)] == [2, 8]
     assert list(grid(app)[0]) == ["Batch", "1 core"]
     assert app.multiselect(key="load").value == ["async"]
@@ -197,7 +199,7 @@ def test_cores_said_by_a_word_are_taken_over_and_opened_from_an_address(asked, m
     benchmark = invented.benchmark("b0000001", "before")
     asked.store.add_benchmark(type(benchmark)(benchmark.id, benchmark.name, benchmark.created_at_unix_ns, plan))
     taken_over = opened(NEW_BENCHMARK, model=model.digest, engine="x", **{"with": "b0000001"})
-    next(one for one in taken_over.button if one.label == "Same configurations as that one").click().run()
+    taken_over = with_the_same_configurations(taken_over)
     opened_so = opened(NEW_BENCHMARK, **{**dict(address_of(plan)), **several_cores(plan)})
     for app in (taken_over, opened_so):
         assert not app.exception
@@ -221,16 +223,45 @@ def test_the_rate_of_an_open_loop_is_taken_over(asked, model):
     plan = make_plan({"models": ["m"], "load": ["open-loop"], "rate": [50, 62.5]}, "t").document()
     asked.store.add_benchmark(replace(invented.benchmark("b0000001"), plan=plan))
     app = opened(NEW_BENCHMARK, model=model.digest, engine="x", **{"with": "b0000001"})
-    button(app, "Same configurations as that one").click().run()
-    assert not app.exception
+    app = with_the_same_configurations(app)
     assert texts(app.error) == []
     assert app.text_input(key="rate").value == "50.0, 62.5"
+
+
+def with_the_same_configurations(app):
+    """The form that the link of this name leads to."""
+    (link,) = (one.proto.body for one in app.get("html") if ">Same configurations as that one</a>" in one.proto.body)
+    return opened(NEW_BENCHMARK, **parse_qs(re.search('href="[?](.*?)"', unescape(link))[1]))
+
+
+def test_what_is_taken_over_replaces_all_that_the_form_had_of_it_and_nothing_else(asked, model):
+    plan = make_plan({"models": ["m"], "batch": [2]}, "t").document()
+    asked.store.add_benchmark(replace(invented.benchmark("b0000001"), plan=plan))
+    had = {"batches_on": "true", "batches": ["1", "4"], "cores": "1", "load": ["async"], "requests": "3"}
+    kept = {"model": model.digest[:12], "engine": "x", "with": "b0000001", "name": "<Mine> & yours", "seed": "5"}
+    app = with_the_same_configurations(opened(NEW_BENCHMARK, **had, **kept))
+    assert app.query_params == kept | {"batch": "2"}
+    ordered = tomllib.loads(app.code[-1].value)
+    assert (ordered["batch"], ordered["load"], ordered.get("requests", [])) == ([2], ["sync"], [])
+    assert (ordered["name"], ordered["seed"]) == ("<Mine> & yours", 5)
 
 
 def several_cores(plan):
     """The parts of the address that are there several times."""
     found = [value for name, value in address_of(plan) if name == "several_cores"]
     return {"several_cores": found} if found else {}
+
+
+def test_what_is_taken_over_outlives_a_reload(asked, model):
+    driven = {"load": ["async", "open-loop"], "requests": [4, 8], "rate": [50]}
+    plan = make_plan({"models": ["m"], "batch": [2, 8, 32], "cores": [1, 2], **driven}, "t").document()
+    asked.store.add_benchmark(replace(invented.benchmark("b0000001"), plan=plan))
+    app = opened(NEW_BENCHMARK, model=model.digest, engine="x", **{"with": "b0000001"})
+    app = with_the_same_configurations(app)
+    reloaded = opened(NEW_BENCHMARK, **app.query_params)
+    assert texts(reloaded.error) == []
+    assert grid(reloaded) == grid(app)
+    assert reloaded.code[-1].value == app.code[-1].value
 
 
 def test_a_profile_is_ordered_with_zeros_where_an_engine_can_impose_them(asked, model):

@@ -113,6 +113,19 @@ def test_peaks_are_drawn_for_the_cores_chosen(home):
     assert app.segmented_control[0].value == "1"
 
 
+def test_peaks_of_the_machine_that_had_the_name_before_are_not_drawn(home):
+    seen = invented.snapshot()
+    home.store.save_snapshot(seen)
+    home.store.add_peaks(invented_sweeps.peaks())
+    host = replace(seen.host, cpu_model="Another CPU")
+    home.store.save_snapshot(replace(seen, host=host, seen_at_unix_ns=invented.CREATED_NS + 5))
+
+    app = opened()
+
+    assert not app.get("plotly_chart")
+    assert any("targets calibrate local" in one.value for one in app.code)
+
+
 def test_a_target_that_was_not_calibrated_says_how(home):
     home.store.save_snapshot(invented.snapshot())
 

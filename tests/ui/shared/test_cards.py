@@ -50,3 +50,9 @@ def test_cards_are_named_by_what_tells_them_apart():
     assert "<summary>A · Batch 1 · Median 0</summary>" in drawn
     assert "<summary>A · Batch 1 · Median 1</summary>" in drawn
     assert '<dd><a href="benchmark?id=1" target="_self">open</a></dd>' in drawn
+
+
+def test_right_to_left_names_do_not_move_what_stands_beside_them_in_a_card():
+    drawn = cards_html([{"Target": "عربي", "Id": "5bfd", "Batch": 1}, {"Target": "x", "Id": "6", "Batch": 1}], {})
+    assert "<summary>\u2068عربي\u2069 · 5bfd · Batch 1</summary>" in drawn
+    assert "<dd>\u2068عربي\u2069</dd>" in drawn

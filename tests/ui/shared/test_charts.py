@@ -38,3 +38,17 @@ def test_what_the_figure_settled_itself_stays() -> None:
     assert (axis.title.text, axis.title.standoff, axis.tickfont.size, axis.type) == ("batch", 20, 14, "log")
     assert axis.showgrid
     assert (figure.layout.margin.l, figure.layout.margin.r) == (10, 0)
+
+
+def test_right_to_left_names_are_isolated_wherever_a_chart_has_them() -> None:
+    name, apart = "عربي · 5", "\u2068عربي\u2069 · 5"
+    bars = go.Bar(x=[name, "b"], y=[1, 2], name=name, text=[name, "b"], customdata=[[name, 1], ["b", 2]])
+    figure = go.Figure([bars, go.Scatter(x=[1, 2], y=[3, 4])])
+    figure.update_xaxes(categoryarray=[name, "b"], ticktext=[name])
+    figure.add_annotation(text=f"<b>{name}</b>")
+    dress(figure, LIGHT)
+    drawn, axis = figure.data[0], figure.layout.xaxis
+    assert (drawn.name, drawn.x[0], drawn.text[0], drawn.customdata[0][0]) == (apart,) * 4
+    assert (axis.categoryarray[0], axis.ticktext[0]) == (apart, apart)
+    assert figure.layout.annotations[0].text == f"<b>{apart}</b>"
+    assert list(figure.data[1].x) == [1, 2]

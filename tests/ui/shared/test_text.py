@@ -2,7 +2,18 @@
 
 import pytest
 
-from enginebench_ui.shared.text import cells, magnitude, milliseconds_text, number, percent_text, shortened, times_text
+from enginebench_ui.shared.text import (
+    cells,
+    choice_labels,
+    inert,
+    isolated,
+    magnitude,
+    milliseconds_text,
+    number,
+    percent_text,
+    shortened,
+    times_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +61,39 @@ def test_a_long_name_loses_its_middle_only():
 
 def test_a_cell_has_no_formula_behind_a_semicolon_either():
     assert cells({"Name": "x;=1+1", "Layers": 3}) == {"Name": "x;'=1+1", "Layers": 3}
+
+
+ARABIC, HEBREW = "عربي", "שלום"
+
+
+@pytest.mark.parametrize(
+    ("text", "apart"),
+    [
+        (f"on {ARABIC} · 5bfd9d394914", f"on ⟨{ARABIC}⟩ · 5bfd9d394914"),
+        (f"{ARABIC} 5 · 5bfd", f"⟨{ARABIC} 5⟩ · 5bfd"),
+        (f"{ARABIC} {HEBREW}, 5 ms", f"⟨{ARABIC} {HEBREW}⟩, 5 ms"),
+        (f"x ({ARABIC}) 5 ({HEBREW})", f"x (⟨{ARABIC}⟩) 5 (⟨{HEBREW}⟩)"),
+        (f"{ARABIC}\u064b 2", f"⟨{ARABIC}\u064b 2⟩"),
+        (f"a {ARABIC}\u064b 2", f"a ⟨{ARABIC}\u064b⟩ 2"),
+        ("größer · 模型 · 5", "größer · 模型 · 5"),
+        ("a\u202eb · 5", "ab · 5"),
+        (f"{ARABIC}\u2069\u202e · 5", f"⟨{ARABIC}⟩ · 5"),
+    ],
+)
+def test_right_to_left_letters_move_nothing_beside_them(text, apart):
+    assert isolated(text) == isolated(isolated(text)) == apart.replace("⟨", "\u2068").replace("⟩", "\u2069")
+
+
+def test_what_markdown_shows_is_isolated_and_code_is_as_it_was_but_for_what_stands_around_it():
+    assert inert(f"{ARABIC} · 5bfd") == f"\u2068{ARABIC}\u2069 · 5bfd"
+    assert inert(f"run `rm {ARABIC}` 5 times") == f"run \u2068`rm {ARABIC}`\u2069 5 times"
+    assert "\u202e" not in inert("a\u202eb")
+
+
+def test_what_can_be_chosen_is_never_labelled_alike():
+    labels = {"a" * 32: "x\u202e", "b" * 32: "x", "c" * 32: f"{ARABIC} · 5"}
+    assert list(choice_labels(labels).values()) == ["x · aaaaaaaaaaaa", "x · bbbbbbbbbbbb", f"\u2068{ARABIC}\u2069 · 5"]
+    assert choice_labels({"a" * 13: "x", "a" * 12 + "b": "x"}) == {
+        "a" * 13: f"x · {'a' * 13}",
+        "a" * 12 + "b": f"x · {'a' * 12}b",
+    }

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 import plotly.io
 
 from enginebench_controller.files.palette import HUES
+from enginebench_ui.shared.text import isolated, turns
 
 SERIES = HUES
 """For series that have no order and no meaning of their own, such as types of layers. Engines have looks of theirs."""
@@ -61,6 +63,11 @@ MOST_LINEAR = 20
 """Values that span more are drawn on a logarithmic axis: on a linear one the smallest would lie on the ground."""
 
 
+_TICKS = [mantissa * 10.0**exponent for exponent in range(-5, 9) for mantissa in (1, 2, 5)]
+LOG_TICKS: Mapping[str, Any] = {"tickvals": _TICKS, "ticktext": [f"{one:,g}" for one in _TICKS]}
+"""Of a logarithmic axis: Plotly's own between powers of ten are digits without their place, a 2 behind 10 for 20."""
+
+
 def value_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:
     """Return the axis of values that begins at 0, or a logarithmic one where they span too much for that."""
     known = [value for value in values if value]
@@ -80,7 +87,39 @@ def dress(figure: go.Figure, palette: Theme) -> None:
             worn[key] = _beneath(own.get(key, {}), _x_axis(palette))
         elif key.startswith("yaxis"):
             worn[key] = _beneath(own.get(key, {}), _y_axis(palette))
-    figure.layout = worn
+    figure.layout = _with_names_isolated(worn)
+    for trace in figure.data:
+        for key in _NAMES:
+            if key in trace and _turns(told := trace[key]):
+                trace[key] = _with_names_isolated(told)
+
+
+_NAMES = ("name", "text", "hovertext", "customdata", "x", "y")
+"""Where traces have what a person reads; places on an axis of names, too."""
+
+
+def _with_names_isolated(value: Any) -> Any:
+    """Isolate every text, at any depth; what has none that needs it is returned as it is."""
+    if isinstance(value, dict):
+        return {key: _with_names_isolated(one) for key, one in value.items()}
+    if not _turns(value):
+        return value
+    return isolated(value) if isinstance(value, str) else [_with_names_isolated(one) for one in value]
+
+
+def _turns(value: Any) -> bool:
+    """Whether a text, or any in a list, at any depth, has something that is written from right to left."""
+    if isinstance(value, str):
+        return turns(value)
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind == "O" and any(map(_turns, value))
+    if isinstance(value, list | tuple):
+        # Thousands of numbers and names in a chart of layers: no call for each of them.
+        return any(turns(one) if type(one) is str else type(one) in _LISTS and _turns(one) for one in value)
+    return isinstance(value, dict) and any(map(_turns, value.values()))
+
+
+_LISTS = (list, tuple, dict, np.ndarray)
 
 
 def _beneath(own: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any]:

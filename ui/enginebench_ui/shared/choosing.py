@@ -11,7 +11,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from enginebench_ui.shared.showing import row_cards
-from enginebench_ui.shared.text import Row
+from enginebench_ui.shared.text import Row, choice_labels
 
 _BETWEEN = ","
 
@@ -40,8 +40,8 @@ def choose_several(
     def keep() -> None:
         _keep(name, _BETWEEN.join(st.session_state[key]), _BETWEEN.join(default))
 
-    shown = list(options)
-    chosen = st.multiselect(label, shown, format_func=lambda one: options[one], key=key, on_change=keep, **look)
+    labels = choice_labels(options)
+    chosen = st.multiselect(label, list(labels), format_func=labels.__getitem__, key=key, on_change=keep, **look)
     return tuple(chosen)
 
 
@@ -66,7 +66,8 @@ def _one(
     def keep() -> None:
         _keep(name, st.session_state[key], default)
 
-    found = widget(label, list(options), format_func=lambda one: options[one], key=key, on_change=keep, **look)
+    labels = choice_labels(options)
+    found = widget(label, list(labels), format_func=labels.__getitem__, key=key, on_change=keep, **look)
     return default if found is None else str(found)
 
 

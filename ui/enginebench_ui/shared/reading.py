@@ -267,11 +267,12 @@ def peaks(store: Store) -> tuple[Peak, ...]:
     return store.peaks()
 
 
-def stamp_of(found: Iterable[Peak]) -> tuple[int, ...]:
-    """Return what tells peaks from others: when each was measured. The last time alone is not enough, as a target's
-    clock may be set back.
+def stamp_of(found: Iterable[Peak]) -> tuple[object, ...]:
+    """Return what tells peaks from others: when each was measured, and on which processor, which may be known later.
+
+    The last time alone is not enough, as a target's clock may be set back.
     """
-    return tuple(peak.measured_at_unix_ns for peak in found)
+    return tuple((peak.measured_at_unix_ns, peak.cpu_model) for peak in found)
 
 
 def listed(search: str, size: int, page: int) -> BenchmarkPage:

@@ -12,7 +12,7 @@ from enginebench_controller.verdicts.answers import Answer, AnswerOutcome
 from enginebench_ui.pages import BENCHMARK, NEW_BENCHMARK, OF_SEARCH
 from enginebench_ui.shared.benchmarks import BenchmarkView
 from enginebench_ui.shared.charts import DARK, LIGHT, dress
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, inert, number
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, inert, isolated, number
 
 _MOST_ROWS_PX = 560
 
@@ -105,7 +105,7 @@ def _card(row: Row, named_by: Sequence[str], columns: Mapping[str, Any]) -> str:
     facts = "".join(
         f"<dt>{html.escape(name)}</dt><dd>{_fact_html(value, columns.get(name))}</dd>" for name, value in told.items()
     )
-    return f"<details><summary>{html.escape(heading or UNKNOWN)}</summary><dl>{facts}</dl></details>"
+    return f"<details><summary>{html.escape(isolated(heading) or UNKNOWN)}</summary><dl>{facts}</dl></details>"
 
 
 def _named(name: str, value: Any, column: Any) -> str:
@@ -115,8 +115,9 @@ def _named(name: str, value: Any, column: Any) -> str:
 
 
 def _fact_html(value: Any, column: Any) -> str:
-    text = html.escape(_as_shown(value, column))
-    return f'<a href="{text}" target="_self">open</a>' if _is_link(column) else text
+    text = _as_shown(value, column)
+    is_link = _is_link(column)
+    return f'<a href="{html.escape(text)}" target="_self">open</a>' if is_link else html.escape(isolated(text))
 
 
 def _is_link(column: Any) -> bool:

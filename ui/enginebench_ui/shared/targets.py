@@ -156,6 +156,11 @@ class TargetView:
         return NOT_YET_SEEN if self.snapshot is None else instant(self.snapshot.seen_at_unix_ns)
 
     @property
+    def cpu_model(self) -> str | None:
+        """The processor that it has, None where that is unknown."""
+        return None if self.snapshot is None else self.snapshot.host.cpu_model
+
+    @property
     def facts(self) -> tuple[tuple[str, str], ...]:
         """What is known of the machine, each with its heading."""
         return () if self.snapshot is None else host_facts(self.snapshot.host)

@@ -1,6 +1,8 @@
 """How values read on a page: times, counts, durations, names cut to what fits. Unknown is never shown as 0."""
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -26,10 +28,12 @@ __all__ = [
     "UNKNOWN",
     "Row",
     "cells",
+    "choice_labels",
     "count_of",
     "engine_label",
     "inert",
     "instant",
+    "isolated",
     "milliseconds",
     "percent",
     "readback",
@@ -54,14 +58,80 @@ def inert(text: str) -> str:
     All ASCII punctuation is escaped with a backslash (CommonMark 2.4). Bare addresses and emoji codes are recognized
     after escapes were resolved, so an invisible word joiner (U+2060) breaks them up. Plain words between backticks, as
     commands stand in our sentences, stay code, in which nothing does anything either (CommonMark 6.1); no others do,
-    as a bracket would end what some of Streamlit's own marks hold.
+    as a bracket would end what some of Streamlit's own marks hold. What is written from right to left is `isolated`.
     """
-    parts = _CODE.split(" ".join(text.split()))
-    return "".join(part if place % 2 else _escaped(part) for place, part in enumerate(parts))
+    parts = _CODE.split(" ".join(_DIRECTING.sub("", text).split()))
+    return "".join(_set_apart(part) if place % 2 else _escaped(part) for place, part in enumerate(parts))
 
 
 def _escaped(text: str) -> str:
-    return _LINK_LIKE.sub(rf"\1{_WORD_JOINER}", _MARKDOWN.sub(r"\\\1", text))
+    return _LINK_LIKE.sub(rf"\1{_WORD_JOINER}", _MARKDOWN.sub(r"\\\1", isolated(text)))
+
+
+_BETWEEN = " · "
+_ISOLATE, _POP = "\u2068", "\u2069"
+_TURNING = re.compile(  # the blocks of scripts that are written from right to left, and what directs a text
+    "[\u0590-\u08ff\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+_DIRECTING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_CLASSES = {"R": "R", "AL": "R", "L": "L", "NSM": "M", "BN": "M"}
+_STRETCH = re.compile("R(?:[^LB]*R)?M*")
+
+
+def isolated(text: str) -> str:
+    """Keep right-to-left letters to themselves: digits beside them, as of an id, would change places with them.
+
+    A fact without other letters, mostly a name, is isolated whole, as far as it goes (first strong isolate, UAX 9 of
+    Unicode); of others, the stretches of such letters, which no bracket parts. Embeddings, overrides and isolates that
+    come with a text are left out: one that is never ended would turn round whatever follows.
+    """
+    if not turns(text):
+        return text
+    return _BETWEEN.join(map(_isolated_fact, _DIRECTING.sub("", text).split(_BETWEEN)))
+
+
+def turns(text: str) -> bool:
+    """Whether a text has anything that is written from right to left, or that turns round what follows."""
+    return _TURNING.search(text) is not None
+
+
+def _isolated_fact(text: str) -> str:
+    classes = "".join(map(_class, text))
+    if "L" not in classes:
+        return text.replace(text.strip(), _set_apart(text.strip()), 1)
+    parts, end = [], 0
+    for found in _STRETCH.finditer(classes):
+        parts += [text[end : found.start()], _ISOLATE, text[found.start() : found.end()], _POP]
+        end = found.end()
+    return "".join([*parts, text[end:]])
+
+
+def _class(character: str) -> str:
+    """R or L for a letter of that direction, M for a mark that belongs to the one before, B for a bracket."""
+    found = _CLASSES.get(unicodedata.bidirectional(character))
+    return found or ("B" if unicodedata.mirrored(character) else "N")
+
+
+def _set_apart(text: str) -> str:
+    return f"{_ISOLATE}{text}{_POP}" if "R" in map(_class, text) else text
+
+
+def choice_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return what each option is called in a choice, by its id, no two alike: where they are, the id follows.
+
+    Of what is labelled alike Streamlit can choose the first only. The start of an id will do where that is its own.
+    """
+    shown = {key: isolated(label) for key, label in labels.items()}
+    counts, starts = Counter(shown.values()), Counter(key[:_ID_CHARACTERS] for key in shown)
+    return {
+        key: label
+        if counts[label] == 1
+        else f"{label}{_BETWEEN}{key[:_ID_CHARACTERS] if starts[key[:_ID_CHARACTERS]] == 1 else key}"
+        for key, label in shown.items()
+    }
+
+
+_ID_CHARACTERS = 12
 
 
 def cells(row: Row) -> Row:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import invented
-from enginebench_controller.records import Configuration, EngineRef, Load
+from enginebench_controller.records import Configuration, EngineRef, InputSet, Load
 from enginebench_controller.store.store import BenchmarkBundle
 from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of
 from enginebench_ui.pages.benchmark.shapes.whole import default_base, default_beside, lines_to_choose, shape
@@ -34,6 +34,42 @@ def test_lines_are_named_by_their_engine_and_what_varies():
 
     assert labels([measured("m1"), measured("m2", engine="other")]) == ["fake 1.0", "other 1.0"]
     assert labels([measured("m1"), measured("m2", configuration=bf16)]) == ["fake 1.0 · bf16", "fake 1.0 · f32"]
+
+
+LONG = "facebook_detr_resnet50_coco_2017_{}_per_channel_opset17_simplified"
+TUNED = {"cpu_mem_arena": "false", "denormals_as_zero": "true", "mem_pattern": "false"}
+
+
+def test_models_whose_long_names_are_alike_at_both_ends_are_called_by_what_tells_them_apart():
+    named = labels(
+        measured(f"{engine}{precision}", engine, model_digest=digest * 32, model_name=LONG.format(precision))
+        for engine in ("x", "y")
+        for precision, digest in (("fp32", "ab"), ("int8", "cd"))
+    )
+
+    assert len(set(named)) == 4
+    assert [sum(word in label for label in named) for word in ("fp32", "int8", "x 1.0", "y 1.0")] == [2, 2, 2, 2]
+    assert max(map(len, named)) < 60, "still short"
+
+
+def test_long_options_and_names_of_input_sets_tell_lines_apart():
+    def asked(**fields):
+        return Configuration("CPU", 1, 2, **fields)
+
+    tuned = [asked(options=TUNED | {"graph_optimization_level": level}) for level in ("all", "disabled")]
+    by_options = labels(measured(f"m{place}", configuration=one) for place, one in enumerate(tuned))
+    assert [label.count("graph_optimization_level=all") for label in by_options] == [1, 0]
+    assert [label.count("graph_optimization_level=disabled") for label in by_options] == [0, 1]
+
+    sets = [InputSet(name=f"validation images of the {year} release, {'x' * 40}") for year in (2017, 2018)]
+    by_inputs = labels(measured(one.name, configuration=asked(input_set=one)) for one in sets)
+    assert ["2017" in label for label in by_inputs] == [True, False]
+
+
+def test_lines_whose_names_are_alike_in_full_have_their_keys_beside_them():
+    odd = [Configuration("CPU", 1, 2, options=one) for one in ({"a": "b, c=d"}, {"a": "b", "c": "d"})]
+    lines = labelled(lines_of(measured(f"m{place}", configuration=one) for place, one in enumerate(odd)))
+    assert [line.label for line in lines] == [f"fake 1.0 · {line.key}" for line in lines]
 
 
 def test_kinds_of_cores_are_lines_of_their_own():

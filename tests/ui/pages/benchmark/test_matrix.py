@@ -5,7 +5,9 @@ import pytest
 import invented
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Ceiling, CeilingBasis, Configuration, Grounds, Status
+from enginebench_controller.stats.ranking import Standing
 from enginebench_controller.stats.scaling import Quantity
+from enginebench_controller.verdicts.answers import Answer, AnswerOutcome, RankedPlace, RankMetric, contested
 from enginebench_ui.pages.benchmark.shapes.figures import Lens
 from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of
 from enginebench_ui.pages.benchmark.shapes.matrix import (
@@ -17,6 +19,7 @@ from enginebench_ui.pages.benchmark.shapes.matrix import (
     WRONG,
     matrix_cells,
     matrix_html,
+    outrun,
 )
 from enginebench_ui.pages.benchmark.shapes.whole import default_base
 
@@ -91,6 +94,72 @@ def test_a_best_that_the_answer_cannot_tell_is_marked_as_that():
     shown = lines(measured("m1", "slow", 4.0), measured("m2", "quick", 3.9))
     found = matrix_cells(shown, Quantity.ITEMS_PER_S, Lens(open={"m1", "m2"}))
     assert sorted(one.sign for one in found.values()) == ["", OPEN]
+
+
+def answer(*places, metric=RankMetric.LATENCY):
+    """An answer that ranks measurements, each given with what is known of it."""
+    ranked = tuple(RankedPlace(identity, identity, *known) for identity, *known in places)
+    return Answer("invented", metric, AnswerOutcome.RANKED, "", ranked)
+
+
+FASTEST = (Standing.FASTEST, 1.0, None, None)
+SLOWER = (Standing.SLOWER, 1.73, 1.70, 1.77)
+
+
+def seen(shown, answers, quantity=Quantity.ITEMS_PER_S, **known):
+    """What is drawn under a lens of answers, and the signs with their reasons by measurement."""
+    lens = Lens(outrun=outrun(answers), open=contested(answers), **known)
+    ids = {(line.key, cell): one.id for line in shown for cell, one in line.cells.items()}
+    found = {ids[place]: (one.sign, one.doubt) for place, one in matrix_cells(shown, quantity, lens).items()}
+    looks = EngineLooks().of_series((line.key, line.first.engine.name) for line in shown)
+    return matrix_html(shown, quantity, lens, looks), found
+
+
+def test_the_most_items_of_one_that_the_answer_calls_slower_is_no_plain_best():
+    """A tail of a few ms: by wall clock it is the other way round than by median latency."""
+    shown = lines(measured("m1", "ort", 2.0, throughput_items_per_s=100.0), measured("m2", "vino", 4.0))
+    answers = [answer(("m1", *FASTEST), ("m2", *SLOWER))]
+
+    drawn, found = seen(shown, answers)
+    words = "most items/s, but by median latency ort 1.0 is faster"
+    assert found == {"m1": ("", ""), "m2": (OPEN, words)}
+    assert drawn.count(f"({words})") == 2 and f"{OPEN} {words}." in drawn, "in the label, the tooltip and the legend"
+    assert BEST not in drawn and 'class="best"' not in drawn
+
+    drawn, found = seen(shown, answers, Quantity.TIME_PER_BATCH)
+    assert found == {"m1": (BEST, ""), "m2": ("", "")}
+    assert OPEN not in drawn
+
+
+def test_the_least_latency_of_one_that_the_answer_has_slower_by_throughput_says_so():
+    shown = lines(measured("m1", "ort", 4.0), measured("m2", "vino", 2.0))
+    answers = [answer(("m1", *FASTEST), ("m2", *SLOWER), metric=RankMetric.THROUGHPUT)]
+
+    _, found = seen(shown, answers, Quantity.TIME_PER_BATCH)
+    assert found["m2"] == (OPEN, "least ms/batch, but by throughput ort 1.0 is faster")
+    _, found = seen(shown, answers)
+    assert found["m2"] == (OPEN, "most items/s, but by the answer above ort 1.0 is faster")
+
+
+def test_of_several_that_the_answer_has_behind_a_third_those_told_apart_count():
+    """The fastest of the family is another model, which is no rival in this column."""
+    shown = lines(
+        measured("m0", "ort", 1.0, model_digest="cd" * 32, model_name="int8"),
+        measured("m1", "ort", 4.0),
+        measured("m2", "vino", 3.9),
+    )
+    first = ("m0", *FASTEST)
+
+    _, told = seen(shown, [answer(first, ("m1", Standing.SLOWER, 1.3, 1.2, 1.4), ("m2", *SLOWER))])
+    assert told["m2"] == (OPEN, "most items/s, but by median latency ort 1.0 · invented is faster")
+    _, untold = seen(shown, [answer(first, ("m1", Standing.SLOWER, 1.6, 1.5, 1.75), ("m2", *SLOWER))])
+    assert untold["m2"] == (BEST, "")
+
+
+def test_one_that_cannot_be_trusted_takes_no_star_from_another():
+    shown = lines(measured("m1", "wrong", 2.0, throughput_items_per_s=100.0), measured("m2", "sound", 4.0))
+    _, found = seen(shown, [answer(("m1", *FASTEST), ("m2", *SLOWER))], problems={"m1": "they differ"})
+    assert found == {"m1": (WRONG, ""), "m2": (BEST, "")}
 
 
 def test_models_are_no_rivals_of_each_other():

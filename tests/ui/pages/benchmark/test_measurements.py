@@ -109,6 +109,21 @@ def test_rows_that_differ_only_in_options_or_inputs_say_so():
     assert len(set(series_names([plain, tuned, fed]).values())) == 3
 
 
+def test_options_that_differ_past_what_is_shown_of_long_ones_are_two_series_and_a_column():
+    tuned = {"cpu_mem_arena": "false", "denormals_as_zero": "true", "mem_pattern": "false"}
+    levels = ("all", "disabled")
+    measurements = [
+        invented.measured(
+            level, configuration=Configuration("CPU", 1, 2, options=tuned | {"graph_optimization_level": level})
+        )
+        for level in levels
+    ]
+
+    assert ["level=all" in name for name in series_names(measurements).values()] == [True, False]
+    assert ["level=disabled" in row["Options"] for row in measurement_rows(measurements)] == [False, True]
+    assert len(throughput_figure(measurements, EngineLooks()).data) == 2
+
+
 def test_a_failed_row_has_no_number_and_says_how_it_ended():
     (row,) = measurement_rows([invented.failed("m1")])
 

@@ -71,6 +71,42 @@ def test_each_engine_is_a_track_and_others_are_left_out():
     ]
 
 
+def test_what_was_imported_is_a_track_of_its_own_for_each_processor():
+    """It is another machine by the same name: from one to the other nothing changed."""
+    theirs = [point(4, 8.0, imported=True, cpu_model=model) for model in ("Their CPU", "Third CPU", "Their CPU")]
+    found = tracks([*POINTS, *theirs], {"fake"})
+
+    assert [(track.name, len(track.points)) for track in found] == [
+        ("fake", 3),
+        ("fake · imported from Their CPU", 2),
+        ("fake · imported from Third CPU", 1),
+    ]
+
+
+def test_options_that_differ_past_what_is_shown_of_long_ones_are_tracks_of_their_own():
+    tuned = {"cpu_mem_arena": "false", "denormals_as_zero": "true", "mem_pattern": "false"}
+    levels = ("all", "disabled", "all", "disabled")
+    points = [
+        point(number, 4.0 if level == "all" else 8.0, options=tuned | {"graph_optimization_level": level})
+        for number, level in enumerate(levels)
+    ]
+    shown = tracks(points, {"fake"})
+
+    assert [len(track.points) for track in shown] == [2, 2]
+    assert [f"level={level}" in track.name for track, level in zip(shown, levels, strict=False)] == [True, True]
+    assert [row["Change"] for row in trend_rows(shown, LENS)] == ["×1.00", "×1.00", None, None]
+    first, second = trend_figure(shown, LENS, EngineLooks()).data
+    assert first.name != second.name and first.line.color != second.line.color
+
+
+def test_tracks_whose_names_are_alike_in_full_are_told_apart_all_the_same():
+    points = [point(1, 4.0, options={"a": "b, c=d"}), point(2, 4.0, options={"a": "b", "c": "d"})]
+    points.append(point(3, 4.0, options={"c": "d", "a": "b"}))
+    shown = tracks(points, {"fake"})
+    assert [len(track.points) for track in shown] == [1, 2]
+    assert len({track.name for track in shown}) == 2
+
+
 def test_the_figure_names_versions_where_they_change_and_marks_this_benchmark():
     (line,) = trend_figure(tracks(POINTS, {"fake"}), LENS, EngineLooks()).data
 
@@ -125,11 +161,11 @@ def test_a_failure_is_a_gap_and_the_next_point_is_compared_with_the_one_before()
 
 
 def test_what_really_ran_otherwise_is_remarked():
-    points = (point(1, 4.0), point(2, 2.0, effective_precision="bf16", cpu_model="Other CPU", imported=True))
+    points = (point(1, 4.0), point(2, 2.0, effective_precision="bf16", cpu_model="Other CPU"))
     shown = tracks(points, {"fake"})
 
     remarks = trend_rows(shown, LENS)[0]["Remarks"]
-    assert remarks.startswith("imported; effective precision differs: f32 before, bf16 now")
+    assert remarks.startswith("effective precision differs: f32 before, bf16 now")
     assert unlike_hosts(shown) == "the processors differ: Invented CPU, Other CPU"
     assert unlike_hosts(tracks(POINTS, {"fake"})) is None
 

@@ -148,3 +148,11 @@ def test_layers_of_a_disturbed_pass_are_doubted():
     told = layers_doubt(alike, 0.8, (100, 70), (0.1, 0.6))
     assert told is not None
     assert told.startswith("These layers may not explain the verdict: in B's profile the middle half")
+
+
+def test_profiles_of_one_minute_are_told_apart_by_their_ids():
+    found = [entry(identity, name="one name") for identity in ("aaaaaaaaaaaa1", "bbbbbbbbbbbb2")]
+    labels = entry_labels([*found, entry("c", 2, name="one name")])
+    assert [label.rpartition(" · ")[2] for label in labels.values()][:2] == ["aaaaaaaaaaaa", "bbbbbbbbbbbb"]
+    assert labels["c00000000000"].endswith("engine version 1.0"), "no id where none is needed"
+    assert len(set(labels.values())) == 3

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+import invented
 import invented_profiles
 import invented_sweeps
 from controller.verdicts.pruning.passes import conv, one_pass, relu, three_layers
@@ -24,6 +25,8 @@ from enginebench_ui.pages.profile.shapes.summary import (
     estimate_basis,
     facts,
     measured_cards,
+    siblings,
+    siblings_of_model,
     theory_facts,
     trust_facts,
     work_cards,
@@ -231,3 +234,13 @@ def test_advice_of_one_rule_stands_together_with_links_to_its_layers():
     assert dominant.sentences[0].startswith("The layer layer2 (Conv) alone takes 60.0 %")
     assert dominant in of_severity(views, Severity.NOTE)
     assert advice_views(()) == ()
+
+
+def test_profiles_of_one_minute_can_each_be_chosen():
+    same = [entry(letter * 32, name="one name") for letter in "abc"]
+    other = replace(same[0], id="d" * 32, batch=7)
+    for found in (siblings(same[1], [*same, other]), siblings_of_model(invented.model(same[0].model_digest), same)):
+        labels = {one.key: one.label for one in found}
+        assert len(set(labels.values())) == len(labels), "Streamlit takes equal labels for one"
+        assert [labels[one.id].endswith(f" · {one.id[:12]}") for one in same] == [True] * 3
+    assert "d" * 12 not in next(one.label for one in siblings(other, [*same, other]) if one.key == other.id)

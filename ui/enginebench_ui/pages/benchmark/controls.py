@@ -11,7 +11,7 @@ from enginebench_controller.verdicts.answers import contested
 from enginebench_ui.pages.benchmark import stored
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, CellRemark, Lens, Statistic
 from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line, LineLook, looks
-from enginebench_ui.pages.benchmark.shapes.matrix import CSS, JS, matrix_html
+from enginebench_ui.pages.benchmark.shapes.matrix import CSS, JS, matrix_html, outrun
 from enginebench_ui.pages.benchmark.shapes.whole import (
     Lines,
     WholeBenchmark,
@@ -22,7 +22,7 @@ from enginebench_ui.pages.benchmark.shapes.whole import (
     lines_to_choose,
 )
 from enginebench_ui.shared import reading
-from enginebench_ui.shared.choosing import choose_one, choose_several, choose_view
+from enginebench_ui.shared.choosing import choose_one, choose_several, choose_view, chosen
 from enginebench_ui.shared.keys import show_steps
 from enginebench_ui.shared.text import count_of, inert
 
@@ -108,17 +108,18 @@ def choose_cell(benchmark: WholeBenchmark) -> None:
     lines = lines_to_choose(benchmark, None).own
     if sum(len(line.cells) for line in lines) < 2:
         return
-    chosen, cells = _chosen_cell(benchmark, lines), [(line.key, cell) for line in lines for cell in sorted(line.cells)]
+    current, cells = _chosen_cell(benchmark, lines), [(line.key, cell) for line in lines for cell in sorted(line.cells)]
     with st.container(horizontal=True, horizontal_alignment="distribute"):
         quantity = Quantity(
             choose_view(
                 "Cells show", _QUANTITIES, "cells", default=Quantity.ITEMS_PER_S.value, label_visibility="collapsed"
             )
         )
-        show_steps("cell", cells, chosen, _choose)
+        show_steps("cell", cells, current, _choose)
     looks = reading.engine_looks().of_series((line.key, line.first.engine.name) for line in lines)
-    lens = Lens(problems=benchmark.problems, open=contested(stored.answers(benchmark)))
-    drawn = matrix_html(lines, quantity, lens, looks, chosen)
+    answers = stored.answers(benchmark)
+    lens = Lens(problems=benchmark.problems, open=contested(answers), outrun=outrun(answers))
+    drawn = matrix_html(lines, quantity, lens, looks, current)
     matrix = st.components.v2.component("enginebench_matrix", html='<div class="matrix"></div>', css=CSS, js=JS)
     matrix(data=drawn, key=_MATRIX, on_cell_change=_cell_pressed)
 
@@ -126,11 +127,11 @@ def choose_cell(benchmark: WholeBenchmark) -> None:
 def _chosen_cell(benchmark: WholeBenchmark, lines: Sequence[Line]) -> tuple[str, GridCell]:
     """The cell that the address names, as `choose_lines` and `choose_batch` read it."""
     by_key = {line.key: line for line in lines}
-    asked = st.query_params
-    line = by_key.get(asked.get("based", ""), default_base(lines, benchmark.problems))
-    batch, cores = (asked.get(name, "") for name in ("batch", "cores"))
-    own_batch, own_cores = default_cell(line)
-    return line.key, (int(batch) if batch.isdecimal() else own_batch, int(cores) if cores.isdecimal() else own_cores)
+    line = by_key.get(st.query_params.get("based", ""), default_base(lines, benchmark.problems))
+    batch, cores = default_cell(line)
+    asked_batch = chosen("batch", _in_words(line.batches), str(batch))
+    asked_cores = chosen("cores", _in_words(line.cores), str(cores))
+    return line.key, (int(asked_batch), int(asked_cores))
 
 
 def _cell_pressed() -> None:
@@ -158,7 +159,11 @@ def choose_cores(choice: ChosenLines) -> int:
 
 
 def _choose_size(label: str, name: str, sizes: Sequence[int], default: int) -> int:
-    return int(choose_one(label, {str(size): str(size) for size in sizes}, name, default=str(default), width=140))
+    return int(choose_one(label, _in_words(sizes), name, default=str(default), width=140))
+
+
+def _in_words(sizes: Sequence[int]) -> dict[str, str]:
+    return {str(size): str(size) for size in sizes}
 
 
 def _choose_other(benchmark: WholeBenchmark) -> WholeBenchmark | None:

@@ -9,6 +9,7 @@ from enginebench_controller.records import Measurement
 from enginebench_controller.stats.layers import unevenness
 from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.verdicts.layers.advisor import INT8_UNUSED
+from enginebench_controller.verdicts.layers.profiles import told_remarks
 from enginebench_ui.pages import NEW_BENCHMARK, NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.pages.compare import address, setup, stored
 from enginebench_ui.pages.compare.by_layer import show_layers, show_precisions, show_types
@@ -313,6 +314,8 @@ def _show_by_layer(name: str, sides: tuple[ShownSide, ShownSide], choice: Chosen
     points = [stored.measured(one.chosen.id) for one in sides if one.chosen is not None]
     if doubt := doubt_about(sources(sides, choice), points, found):
         st.warning(inert(doubt), icon=":material/compare_arrows:")
+    for sentence in told_remarks(found.comparison.pairs):
+        st.warning(f"{inert(sentence[:1].upper() + sentence[1:])}.", icon=":material/compare_arrows:")
     if name == SUMMARY:
         show_types(found, looks)
     elif name == KERNELS:

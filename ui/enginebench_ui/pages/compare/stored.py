@@ -133,7 +133,7 @@ def _snapshots(store: Store, *measurements: Measurement) -> Snapshots:
 
 @kept_for_good(_MOST_COMPARISONS)
 def _layers(
-    store: Store, first_id: str, second_id: str, stamp: tuple[int, ...], _peaks: tuple[Peak, ...]
+    store: Store, first_id: str, second_id: str, stamp: tuple[object, ...], _peaks: tuple[Peak, ...]
 ) -> ComparedLayers:
     found = {one.id: one for one in store.whole_profiles((first_id, second_id))}
     for identity in (first_id, second_id):

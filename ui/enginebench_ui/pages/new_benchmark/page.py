@@ -1,7 +1,6 @@
 """A new benchmark: what is to be measured, what that comes to, and its start as a job of its own."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -13,7 +12,7 @@ from enginebench_controller.plan.plan import Plan, make_plan, plan_toml
 from enginebench_controller.plan.preview import Preview, preview
 from enginebench_controller.records import Benchmark, Load
 from enginebench_ui.pages import JOB
-from enginebench_ui.pages.new_benchmark.shapes import cell_grid, legend, tally
+from enginebench_ui.pages.new_benchmark.shapes import cell_grid, legend, same_configurations_html, tally
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one, choose_view
 from enginebench_ui.shared.order_fields import (
@@ -25,7 +24,6 @@ from enginebench_ui.shared.order_fields import (
     Fields,
     Labels,
     Thoroughness,
-    axes_of,
     by_input,
     core_choices,
     default_name,
@@ -199,12 +197,8 @@ def choose_other() -> str | None:
     )
     if chosen == _NOTHING:
         return None
-    st.button(
-        "Same configurations as that one",
-        icon=":material/content_copy:",
-        on_click=_take_over,
-        args=(offered[chosen].plan,),
-    )
+    asked = {name: st.query_params.get_all(name) for name in st.query_params}
+    st.html(same_configurations_html(asked, offered[chosen].plan))
     return chosen
 
 
@@ -224,24 +218,6 @@ def _offered() -> list[Benchmark]:
 
 def _label(benchmark: Benchmark) -> str:
     return f"{benchmark.name} · {instant(benchmark.created_at_unix_ns)} · {benchmark.id}"
-
-
-def _take_over(plan: Mapping[str, Any]) -> None:
-    """Set the widgets of the form to what a plan says; runs before they are drawn."""
-    axes = axes_of(plan)
-    for several, name, toggle, kind in (
-        ("batches", "batch", "batches_on", int),
-        ("several_cores", "cores", "cores_on", str),
-    ):
-        values = axes.get(name) or []
-        st.session_state[toggle] = len(values) > 1
-        st.session_state[several] = values
-        st.session_state[name] = kind(values[0]) if values else (1 if name == "batch" else None)
-    for name in ("precision", "load", "hint"):
-        if axes.get(name):
-            st.session_state[name] = axes[name]
-    for name in ("streams", "requests", "rate"):
-        st.session_state[name] = ", ".join(map(str, axes.get(name, ())))
 
 
 _ABOUT_ESTIMATES = (

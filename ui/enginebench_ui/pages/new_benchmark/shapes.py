@@ -1,12 +1,19 @@
-"""Batch × cores as a grid: which cells an order would measure, and which of them have numbers already."""
+"""Batch × cores as a grid: which cells an order would measure, and which of them have numbers already.
 
+And the way to the same form with the configurations of another benchmark.
+"""
+
+import html
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
 
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.store.measurements import MeasuredCell
+from enginebench_ui.shared.order_fields import address_of
 from enginebench_ui.shared.text import Row
 
 _Place = tuple[int, int, str]
@@ -108,3 +115,21 @@ def _words(cell: _Cell | None) -> str | None:
         return "new" if cell.new else " ".join(filter(None, ("↻ again", f"({time})" if time else "")))
     counts = [f"{cell.new} new"] * bool(cell.new) + [f"↻ {cell.again} again"] * bool(cell.again)
     return ", ".join(counts)
+
+
+_SIZES = ("batch", "batches", "batches_on", "cores", "several_cores", "cores_on")
+_CONFIGURATIONS = frozenset((*_SIZES, "precision", "load", "hint", "streams", "requests", "rate"))
+"""The fields of the form, by what they are called in its address, that say what is measured of a model on an engine."""
+
+
+def same_configurations_html(asked: Mapping[str, Sequence[str]], plan: Mapping[str, Any]) -> str:
+    """Return a link to the form as it is `asked` for in the address, but with the configurations of a plan.
+
+    A plain link, for which the browser loads the page anew: Streamlit writes a field into the address that is changed,
+    but not one that is set while it is drawn for the first time, as that of several batches; a reload would lose it.
+    Nor does it let go of a field's value for an address without one while the same page is open.
+    """
+    kept = [(name, value) for name, values in asked.items() if name not in _CONFIGURATIONS for value in values]
+    taken = [(name, value) for name, value in address_of(plan) if name in _CONFIGURATIONS]
+    where = html.escape(f"?{urlencode([*kept, *taken])}")
+    return f'<a href="{where}" target="_self" style="color:inherit">Same configurations as that one</a>'

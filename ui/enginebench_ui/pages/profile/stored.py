@@ -120,7 +120,7 @@ def exported(profile: Profile, form: ExportFormat) -> bytes:
 
 @kept_for_good(12, "Placing the layers under their roofs …")
 def _layers(
-    store: Store, profile_id: str, stamp: tuple[int, ...], _profile: Profile, _found: Sequence[Peak]
+    store: Store, profile_id: str, stamp: tuple[object, ...], _profile: Profile, _found: Sequence[Peak]
 ) -> tuple[LayerView, ...]:
     return layer_views(_profile, _found)
 
@@ -129,7 +129,7 @@ def _layers(
 def _forms(
     store: Store,
     profile_id: str,
-    stamp: tuple[int, ...],
+    stamp: tuple[object, ...],
     label: str,
     _layers: tuple[LayerView, ...],
     _dataset: Dataset,
@@ -141,7 +141,7 @@ def _forms(
 def _advice(
     store: Store,
     profile_id: str,
-    stamp: tuple[int, ...],
+    stamp: tuple[object, ...],
     pass_ids: tuple[str, ...],
     int8_digests: tuple[str, ...],
     _profile: Profile,

@@ -371,8 +371,8 @@ def _show_engines(view: TargetView) -> None:
 
 def _show_peaks(view: TargetView) -> None:
     with reading.banner_on_error():
-        peaks = reading.peaks()
-    counts = core_counts(peaks, view.name)
+        peaks = [peak for peak in reading.peaks() if peak.is_of(view.name, view.cpu_model)]
+    counts = core_counts(peaks)
     st.markdown("##### Measured peaks")
     if not counts:
         st.info(
@@ -386,7 +386,7 @@ def _show_peaks(view: TargetView) -> None:
     )
     options = {str(count): str(count) for count in counts}
     cores = choose_view("Cores", options, "cores", default=str(counts[-1]), scope=view.name)
-    found = peaks_on(peaks, view.name, int(cores))
+    found = peaks_on(peaks, int(cores))
     if sentence := busy_sentence(found):
         st.warning(sentence, icon=":material/warning:")
     left, right = st.columns(2, gap="large")

@@ -24,16 +24,16 @@ _LAYOUT = {
 _GIGA = 1e9
 
 
-def core_counts(peaks: Iterable[Peak], target: str) -> tuple[int, ...]:
-    """Return the numbers of cores that a target was calibrated on, the smallest first."""
-    return tuple(sorted({peak.cores for peak in peaks if peak.target == target}))
+def core_counts(peaks: Iterable[Peak]) -> tuple[int, ...]:
+    """Return the numbers of cores that a machine was calibrated on, the smallest first."""
+    return tuple(sorted({peak.cores for peak in peaks}))
 
 
-def peaks_on(peaks: Iterable[Peak], target: str, cores: int) -> tuple[Peak, ...]:
-    """Return the best peaks of each engine of a target on so many cores."""
+def peaks_on(peaks: Iterable[Peak], cores: int) -> tuple[Peak, ...]:
+    """Return the best of a machine's peaks of each engine on so many cores."""
     by_series: dict[str, list[Peak]] = {}
     for peak in peaks:
-        if (peak.target, peak.cores) == (target, cores):
+        if peak.cores == cores:
             by_series.setdefault(series(peak), []).append(peak)
     return tuple(best for found in by_series.values() for best in best_peaks(found))
 

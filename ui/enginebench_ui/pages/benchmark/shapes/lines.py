@@ -1,17 +1,24 @@
 """What the figures of a benchmark share: how lines look, axes of latencies, and where legends stand."""
 
-import hashlib
 import html
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Measurement
 from enginebench_controller.verdicts.parity import in_reading_order
+from enginebench_ui.pages.benchmark.shapes.naming import (
+    Reader,
+    differing,
+    inputs_in_full,
+    options_in_full,
+    short_key,
+    told_apart,
+)
 from enginebench_ui.shared.charts import margins
-from enginebench_ui.shared.text import arrivals_text, count_of, engine_label, inputs_text, options_text, shortened
+from enginebench_ui.shared.text import arrivals_text, count_of, engine_label, shortened
 
 GridCell = tuple[int, int]
 """A place in the grid of a line: batch and cores."""
@@ -68,10 +75,12 @@ def lines_of(measurements: Iterable[Measurement]) -> tuple[Line, ...]:
 def labelled(lines: Sequence[Line], others: Mapping[str, str] | None = None) -> tuple[Line, ...]:
     """Name lines by their engine and by all that they do not share.
 
-    `others` gives, for lines of other benchmarks, what these are called, by id.
+    `others` gives, for lines of other benchmarks, what these are called, by id. No two lines are called alike: whoever
+    chooses one by its name would get another.
     """
-    varying = [read for read in _AXES.values() if len({read(line.first) for line in lines}) > 1]
-    return tuple(_labelled(line, varying, (others or {}).get(line.benchmark_id, "")) for line in lines)
+    varying = differing(_AXES, (line.first for line in lines)).values()
+    names = told_apart({line.key: _name(line, varying, (others or {}).get(line.benchmark_id, "")) for line in lines})
+    return tuple(replace(line, label=names[line.key]) for line in lines)
 
 
 def alike(line: Line, others: Iterable[Line]) -> tuple[Line, ...]:
@@ -79,10 +88,10 @@ def alike(line: Line, others: Iterable[Line]) -> tuple[Line, ...]:
     return tuple(other for other in others if other.key != line.key and _settings(other.first) == _settings(line.first))
 
 
-def _labelled(line: Line, varying: Sequence[Callable[[Measurement], str]], benchmark: str) -> Line:
+def _name(line: Line, varying: Iterable[Reader], benchmark: str) -> str:
     words = [_engine_label(line), *(read(line.first) for read in varying)]
     named = f"in {shortened(benchmark, _LONGEST_NAME)}" if benchmark else ""
-    return replace(line, label=" · ".join(filter(None, (*words, named))))
+    return " · ".join(filter(None, (*words, named)))
 
 
 def _engine_label(line: Line) -> str:
@@ -101,8 +110,8 @@ def _parted(identity: Identity, group: Sequence[Measurement]) -> dict[Identity, 
 
 
 def _line(identity: Identity, group: Sequence[Measurement]) -> Line:
-    key = hashlib.sha256(repr(identity).encode()).hexdigest()[:8]
-    return Line(key, engine_label(group[0]), group[0].benchmark_id, group[0], {_cell(one): one for one in group})
+    cells = {_cell(one): one for one in group}
+    return Line(short_key(identity), engine_label(group[0]), group[0].benchmark_id, group[0], cells)
 
 
 def _cell(measurement: Measurement) -> GridCell:
@@ -123,8 +132,8 @@ def _settings(measurement: Measurement) -> Identity:
     return (measurement.model_digest, measurement.target, *map(str, axes), *kind)
 
 
-_AXES: Mapping[str, Callable[[Measurement], str]] = {
-    "model": lambda m: shortened(m.model_name, _LONGEST_NAME),
+_AXES: Mapping[str, Reader] = {
+    "model": lambda m: m.model_name,
     "target": lambda m: m.target,
     "device": lambda m: m.configuration.device,
     "cluster": lambda m: f"{m.configuration.cluster} cores" if m.configuration.cluster else "",
@@ -134,8 +143,8 @@ _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "load": lambda m: str(m.configuration.load),
     "requests": lambda m: f"{m.configuration.requests} in flight",
     "arrivals": lambda m: arrivals_text(m.configuration.arrivals),
-    "inputs": inputs_text,
-    "options": lambda m: options_text(m.configuration.options),
+    "inputs": inputs_in_full,
+    "options": lambda m: options_in_full(m.configuration.options),
 }
 """What a line can be told apart by, apart from its engine."""
 

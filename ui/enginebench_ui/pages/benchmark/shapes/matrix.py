@@ -6,12 +6,14 @@ row becomes a card.
 
 import html
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.files.palette import EngineLook
 from enginebench_controller.records import Measurement, Status
+from enginebench_controller.stats.ranking import Standing
 from enginebench_controller.stats.scaling import Quantity
+from enginebench_controller.verdicts.answers import Answer, RankedPlace, RankMetric
 from enginebench_controller.verdicts.doubts import Mark, marks, status_words
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of
 from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line
@@ -59,7 +61,10 @@ td .size { display: none; }
 JS = """
 export default function ({ data, parentElement, setTriggerValue }) {
   const place = parentElement.querySelector('.matrix');
+  // What is replaced loses the focus, and whoever goes by the keyboard would begin anew at the top of the page.
+  const focused = parentElement.getRootNode().activeElement?.dataset.cell;
   place.innerHTML = data;
+  if (focused) place.querySelector(`[data-cell="${focused}"]`)?.focus({ preventScroll: true });
   place.onclick = event => {
     const button = event.target.closest('button[data-cell]');
     if (button) setTriggerValue('cell', button.dataset.cell);
@@ -72,7 +77,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 class MatrixCell:
     """A cell as it is drawn: its value as text, the sign before it, and its `share` of the best of its column.
 
-    `doubt` says why it is `UNSURE`: "inconclusive, emulated".
+    `doubt` says why it is `UNSURE`, "inconclusive, emulated", or whom the answer has before the best of its column.
     """
 
     text: str
@@ -87,10 +92,29 @@ def matrix_cells(lines: Sequence[Line], quantity: Quantity, lens: Lens) -> dict[
     for line in lines:
         for cell, one in line.cells.items():
             columns[line.first.model_digest, line.first.target, cell][line.key] = one
+    names = {line.key: line.label for line in lines}
     found: dict[tuple[str, GridCell], MatrixCell] = {}
     for (_, _, cell), rivals in columns.items():
-        found |= {(key, cell): one for key, one in _column(rivals, quantity, lens)}
+        found |= {(key, cell): one for key, one in _column(rivals, names, quantity, lens)}
     return found
+
+
+def outrun(answers: Iterable[Answer]) -> dict[str, dict[str, RankMetric]]:
+    """Return those that the answers have slower than others: by what, by the others' ids, the fastest first."""
+    return {
+        one.measurement_id: {
+            other.measurement_id: answer.metric for other in answer.places[:place] if _is_slower(one, other)
+        }
+        for answer in answers
+        for place, one in enumerate(answer.places)
+    }
+
+
+def _is_slower(one: RankedPlace, other: RankedPlace) -> bool:
+    """Ratios are to the fastest: of two others it is told where their intervals do not touch."""
+    if other.standing is Standing.FASTEST:
+        return one.standing is Standing.SLOWER
+    return one.low is not None and other.high is not None and one.low > other.high
 
 
 def is_trusted(measurement: Measurement, problems: Mapping[str, str]) -> bool:
@@ -109,9 +133,7 @@ def matrix_html(
     """Return the table, with names from elsewhere escaped. `looks` are by the lines' keys; `chosen` is outlined."""
     found = matrix_cells(lines, quantity, lens)
     places = sorted({cell for line in lines for cell in line.cells})
-    signs = {one.sign for one in found.values()} | ({ABSENT} if len(found) < len(lines) * len(places) else set())
-    doubts = " or ".join(dict.fromkeys(one.doubt for one in found.values() if one.doubt))
-    legend = [f"{sign} {words}" for sign, words in {**_LEGEND, UNSURE: doubts}.items() if sign in signs]
+    legend = _legend(found.values(), has_gaps=len(found) < len(lines) * len(places))
     better = "more is better" if quantity is Quantity.ITEMS_PER_S else "less is better"
     several = {
         "model": len({line.first.model_digest for line in lines}) > 1,
@@ -127,12 +149,25 @@ def matrix_html(
     )
 
 
-def _column(rivals: Mapping[str, Measurement], quantity: Quantity, lens: Lens) -> Iterator[tuple[str, MatrixCell]]:
+def _legend(found: Collection[MatrixCell], *, has_gaps: bool) -> list[str]:
+    plain = {one.sign for one in found if not one.doubt} | ({ABSENT} if has_gaps else set())
+    legend = [f"{sign} {words}" for sign, words in _LEGEND.items() if sign in plain]
+    doubts: dict[str, dict[str, None]] = defaultdict(dict)
+    for one in found:
+        if one.doubt:
+            doubts[one.sign][one.doubt] = None
+    return legend + [f"{sign} {' or '.join(words)}" for sign, words in doubts.items()]
+
+
+def _column(
+    rivals: Mapping[str, Measurement], names: Mapping[str, str], quantity: Quantity, lens: Lens
+) -> Iterator[tuple[str, MatrixCell]]:
     values = {key: figure_of(one, quantity, lens).value for key, one in rivals.items()}
     trusted = {key: value for key, value in values.items() if value and is_trusted(rivals[key], lens.problems)}
     choose = max if quantity is Quantity.ITEMS_PER_S else min
     known = trusted or {key: value for key, value in values.items() if value}
     best = choose(known.values(), default=None)
+    fit = {rivals[key].id: names[key] for key in trusted}
     for key, one in rivals.items():
         value = values[key]
         if not value or best is None:
@@ -140,16 +175,29 @@ def _column(rivals: Mapping[str, Measurement], quantity: Quantity, lens: Lens) -
             continue
         share = min(1.0, value / best if quantity is Quantity.ITEMS_PER_S else best / value)
         # Who has no rival is no best.
-        sign = _sign(one, lens, is_best=len(rivals) > 1 and key in trusted and value == best)
-        yield key, MatrixCell(number(value), sign, share, status_words(one) if sign == UNSURE else "")
+        is_best = len(rivals) > 1 and key in trusted and value == best
+        sign, doubt = _best(one, fit, quantity, lens) if is_best else _sign(one, lens)
+        yield key, MatrixCell(number(value), sign, share, doubt)
 
 
-def _sign(one: Measurement, lens: Lens, *, is_best: bool) -> str:
+def _best(one: Measurement, rivals: Mapping[str, str], quantity: Quantity, lens: Lens) -> tuple[str, str]:
+    """The sign of the best, and whom the answer has before it all the same; `rivals` are names by id.
+
+    A few long ones among many latencies do that: they count by wall clock, and not in the median.
+    """
+    before = lens.outrun.get(one.id, {})
+    faster = next((identity for identity in before if identity in rivals), None)
+    if faster is None:
+        return OPEN if one.id in lens.open else BEST, ""
+    is_rate, of_rate = quantity is Quantity.ITEMS_PER_S, before[faster] is RankMetric.THROUGHPUT
+    by = "the answer above" if is_rate == of_rate else "throughput" if of_rate else "median latency"
+    return OPEN, f"{'most' if is_rate else 'least'} {UNITS[quantity]}, but by {by} {rivals[faster]} is faster"
+
+
+def _sign(one: Measurement, lens: Lens) -> tuple[str, str]:
     if one.id in lens.problems:
-        return WRONG
-    if is_best:
-        return OPEN if one.id in lens.open else BEST
-    return "" if is_trusted(one, lens.problems) else UNSURE
+        return WRONG, ""
+    return ("", "") if is_trusted(one, lens.problems) else (UNSURE, status_words(one))
 
 
 def _headings(places: Sequence[GridCell]) -> str:

@@ -6,7 +6,7 @@ counts, two precisions. Batch and model are never part of it, since charts show 
 
 import html
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
@@ -28,20 +28,19 @@ from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.words import ranges
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
+from enginebench_ui.pages.benchmark.shapes.naming import Reader, differing, inputs_in_full, options_in_full
 from enginebench_ui.shared.charts import margins
 from enginebench_ui.shared.text import (
     Row,
     arrivals_text,
     cells,
     engine_label,
-    inputs_text,
     milliseconds,
-    options_text,
     percent,
     readback,
 )
 
-_AXES: Mapping[str, Callable[[Measurement], str]] = {
+_AXES: Mapping[str, Reader] = {
     "target": lambda m: m.target,
     "device": lambda m: m.configuration.device,
     "cores": lambda m: m.configuration.cores_in_words,
@@ -51,8 +50,8 @@ _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "load": lambda m: str(m.configuration.load),
     "requests": lambda m: f"{m.configuration.requests} in flight",
     "arrivals": lambda m: arrivals_text(m.configuration.arrivals),
-    "inputs": inputs_text,
-    "options": lambda m: options_text(m.configuration.options),
+    "inputs": inputs_in_full,
+    "options": lambda m: options_in_full(m.configuration.options),
 }
 
 
@@ -61,14 +60,9 @@ def timed(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
     return tuple(one for one in measurements if one.latency is not None)
 
 
-def varying_axes(measurements: Sequence[Measurement]) -> dict[str, Callable[[Measurement], str]]:
-    """Return the axes on which the measurements differ, each with how to read it."""
-    return {axis: read for axis, read in _AXES.items() if len({read(one) for one in measurements}) > 1}
-
-
 def series_names(measurements: Sequence[Measurement]) -> dict[str, str]:
     """Return the name of the series that each measurement, by id, belongs to."""
-    varying = varying_axes(measurements).values()
+    varying = differing(_AXES, measurements).values()
     return {
         one.id: " · ".join(filter(None, (engine_label(one), *(read(one) for read in varying)))) for one in measurements
     }
@@ -107,7 +101,7 @@ def measurement_rows(
     common. `models`, all those of the store, tell which versions are to compute the same; `checks` of the outputs are
     made where none are given.
     """
-    varying = varying_axes(measurements)
+    varying = differing(_AXES, measurements)
     extra = {axis.capitalize(): varying[axis] for axis in _RARE_AXES if axis in varying}
     checks = check_outputs(measurements, models) if checks is None else checks
     rows = [_row(one, extra, _outputs(one.id, checks)) for one in measurements]
@@ -134,7 +128,7 @@ def configuration_text(measurement: Measurement) -> str:
     return f"{measurement.model_name}, {measurement.target}, {asked.device}, {asked.size}"
 
 
-def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], str]], outputs: str | None) -> Row:
+def _row(measurement: Measurement, extra: Mapping[str, Reader], outputs: str | None) -> Row:
     asked, latency = measurement.configuration, measurement.latency
     return {
         "Model": measurement.model_name,

@@ -12,13 +12,21 @@ from enginebench_controller.files.palette import EngineLook, EngineLooks
 from enginebench_controller.records import Measurement, Status
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
-from enginebench_controller.verdicts.alerts import Alert, Cause, Confirmation, HistoryAlerts, history_words
+from enginebench_controller.verdicts.alerts import (
+    Alert,
+    Cause,
+    Confirmation,
+    HistoryAlerts,
+    history_words,
+    origin_words,
+)
 from enginebench_controller.verdicts.words import factor_words
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Statistic, Value, scaled
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, MARGINS
+from enginebench_ui.pages.benchmark.shapes.naming import options_in_full, short_key, short_names, told_apart
 from enginebench_ui.shared.charts import value_axis
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant, options_text, percent, shortened
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant, percent, shortened
 
 CAUSES = {Cause.MACHINE: "the machine", Cause.CANDIDATE: "perhaps the engine", Cause.UNEXPLAINED: "unexplained"}
 
@@ -68,8 +76,12 @@ _COMPARED: Mapping[str, Callable[[TrendPoint], str | None]] = {
 
 @dataclass(frozen=True)
 class Track:
-    """The points of one engine in one environment with one set of options, oldest first."""
+    """The points of one engine in one environment with one set of options, oldest first; imported ones by processor.
 
+    No two are called alike.
+    """
+
+    key: str
     name: str
     points: tuple[TrendPoint, ...]
 
@@ -100,22 +112,27 @@ class TrendLens:
 
 
 def tracks(points: Sequence[TrendPoint], engines: Collection[str]) -> tuple[Track, ...]:
-    """Part the points of some engines by engine, environment and options, in the order in which these first come."""
+    """Part the points of some engines by engine, environment and options, in the order in which these first come.
+
+    What was imported stands apart, by processor, as in histories.
+    """
     parted: dict[str, list[TrendPoint]] = {}
     for point in points:
         if point.engine.name in engines:
-            parted.setdefault(_track_name(point), []).append(point)
-    return tuple(Track(name, tuple(own)) for name, own in parted.items())
+            parted.setdefault(_track_key(point), []).append(point)
+    options = short_names(options_in_full(own[0].options) for own in parted.values())
+    names = told_apart({key: _track_name(own[0], options) for key, own in parted.items()})
+    return tuple(Track(key, names[key], tuple(own)) for key, own in parted.items())
 
 
 def trend_figure(shown: Sequence[Track], lens: TrendLens, engines: EngineLooks) -> go.Figure | None:
     """Draw a figure over time, a line a track; where a version changed its name stands. None without any value."""
     drawn = go.Figure()
-    looks = engines.of_series((track.name, track.points[0].engine.name) for track in shown)
+    looks = engines.of_series((track.key, track.points[0].engine.name) for track in shown)
     values = [lens.value(point).value for track in shown for point in track.points]
     for track in shown:
         if any(lens.value(point).value is not None for point in track.points):
-            drawn.add_trace(_line(track, looks[track.name], lens))
+            drawn.add_trace(_line(track, looks[track.key], lens))
     if not drawn.data:
         return None
     drawn.update_yaxes(**value_axis(UNITS[lens.figure], values))
@@ -158,9 +175,15 @@ def difference(before: Value, after: Value) -> str | None:
     return "beyond noise" if abs(after.value - before.value) > hypot(*between) else "not told apart"
 
 
-def _track_name(point: TrendPoint) -> str:
+def _track_key(point: TrendPoint) -> str:
+    environment = point.engine.environment or DEFAULT_ENVIRONMENT
+    return short_key((point.engine.name, environment, sorted(point.options.items()), origin_words(point)))
+
+
+def _track_name(point: TrendPoint, options: Mapping[str, str]) -> str:
     environment = "" if point.engine.environment in ("", DEFAULT_ENVIRONMENT) else f" ({point.engine.environment})"
-    return " · ".join(filter(None, (f"{point.engine.name}{environment}", options_text(point.options))))
+    engine = f"{point.engine.name}{environment}"
+    return " · ".join(filter(None, (engine, options[options_in_full(point.options)], origin_words(point))))
 
 
 def _line(track: Track, look: EngineLook, lens: TrendLens) -> go.Scatter:
@@ -247,8 +270,6 @@ def _row(track: Track, point: TrendPoint, before: TrendPoint | None, lens: Trend
 def _remarks(point: TrendPoint, before: TrendPoint | None, benchmark_id: str) -> Iterator[str]:
     if point.benchmark_id == benchmark_id:
         yield "this benchmark"
-    if point.imported:
-        yield "imported"
     if point.status is Status.FAILED and point.failure_kind:
         yield point.failure_kind.replace("_", " ")
     if before is None or not point.status.has_numbers:

@@ -4,6 +4,7 @@ import html
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import log10
 from typing import Any
 
 import plotly.graph_objects as go
@@ -13,7 +14,7 @@ from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.records.measurement import half_width
 from enginebench_controller.stats.scaling import OperatingPoint, best_point, sweet_spot
 from enginebench_controller.store.models import Experiment
-from enginebench_ui.shared.charts import SWEET_SPOT, margins
+from enginebench_ui.shared.charts import LOG_TICKS, SWEET_SPOT, margins, value_axis
 from enginebench_ui.shared.text import Row, cells, count_of, instant, milliseconds, number, percent
 
 LETTERS = ("A", "B")
@@ -240,6 +241,8 @@ _MARGINS = margins(30, legend_rows=2)
 _LEGEND = {"orientation": "h", "yanchor": "top", "y": -0.26, "x": 0}
 _ROOM = 1.12
 """The axes end this far beyond the outermost point, so that large marks are not cut."""
+_ROOM_IN_LOG = 1.3
+"""The same of a logarithmic axis, at both ends."""
 
 DrawnTrace = Mapping[str, Any]
 
@@ -276,23 +279,38 @@ def points_figure(sides: Sequence[ShownSide], threshold_ms: float | None, looks:
     # Plain dictionaries, handed over in one go: Plotly checks traces of its own a second time, and each of its updates
     # takes as long as the whole of a layout.
     traces = [trace for draw in (_lines, _marks) for side in sides for trace in draw(side, looks[side.letter])]
+    across = _axis("median latency (ms)", [_ms(one) for one in drawn], threshold_ms)
     layout = {
-        "xaxis": {"title": "median latency (ms)", "range": [0, _ROOM * max(_ms(one) for one in drawn)]},
-        "yaxis": {"title": "throughput (items/s)", "range": [0, _ROOM * max(_rate(one) for one in drawn)]},
+        "xaxis": across,
+        "yaxis": _axis("throughput (items/s)", [_rate(one) for one in drawn]),
         "height": HEIGHT_PX,
         "margin": _MARGINS,
         "legend": _LEGEND,
         "hovermode": "closest",
-        **(_threshold(threshold_ms) if threshold_ms else {}),
+        **(_threshold(threshold_ms, in_log="type" in across) if threshold_ms else {}),
     }
     return go.Figure(traces, layout)
 
 
-def _threshold(ms: float) -> Mapping[str, Any]:
+def _axis(title: str, values: Sequence[float], mark: float | None = None) -> Mapping[str, Any]:
+    """The axis of all these values. From 0 on where one is 0, which a logarithmic axis has no place for.
+
+    A `mark` below all values is in sight.
+    """
+    axis, least, most = value_axis(title, values), min(values), max(values)
+    if "type" not in axis or least <= 0:
+        return {"title": title, "range": [0, _ROOM * most]}
+    ground = min(least, mark or least)
+    return {**axis, **LOG_TICKS, "range": [log10(ground / _ROOM_IN_LOG), log10(most * _ROOM_IN_LOG)]}
+
+
+def _threshold(ms: float, *, in_log: bool) -> Mapping[str, Any]:
     """A line from the ground to the top, and what it means above it."""
     line = {"color": SWEET_SPOT, "width": 1.5, "dash": "dot"}
     across = {"type": "line", "x0": ms, "x1": ms, "xref": "x", "y0": 0, "y1": 1, "yref": "y domain", "line": line}
-    place = {"x": ms, "xref": "x", "xanchor": "left", "y": 1, "yref": "y domain", "yanchor": "bottom"}
+    # What is written on a logarithmic axis stands, unlike points and shapes, at the power of ten.
+    at = log10(ms) if in_log else ms
+    place = {"x": at, "xref": "x", "xanchor": "left", "y": 1, "yref": "y domain", "yanchor": "bottom"}
     said = {"text": f"≤ {ms:,.10g} ms", "font": {"size": 12}, "showarrow": False, **place}
     return {"shapes": [across], "annotations": [said]}
 

@@ -5,7 +5,6 @@ project key, and the device beside it where that is not the only one.
 """
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
@@ -16,7 +15,7 @@ from enginebench_controller.records.target import in_environment
 from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.verdicts.layers.advisor import UNEVEN, uneven_words
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_device_key, project_key
-from enginebench_ui.shared.text import count_of, instant, number
+from enginebench_ui.shared.text import choice_labels, count_of, instant, number
 
 NOTABLE = 0.05
 """By so much two ratios are at least on different sides of 1 before that is worth a word."""
@@ -75,9 +74,7 @@ def best(contenders: Iterable[Contender]) -> Contender | None:
 
 def labels(contenders: Sequence[Contender]) -> dict[str, str]:
     """Return what each contender, by its key, is called in a list; no two alike."""
-    plain = {contender_key(one): _label(one) for one in contenders}
-    counts = Counter(plain.values())
-    return {key: name if counts[name] == 1 else f"{name} · {key.partition('~')[0]}" for key, name in plain.items()}
+    return choice_labels({contender_key(one): _label(one) for one in contenders})
 
 
 def facts(contender: Contender) -> str:
@@ -220,10 +217,13 @@ def entry_text(one: ProfileEntry) -> str:
 
 
 def entry_labels(entries: Sequence[ProfileEntry]) -> dict[str, str]:
-    """Return what each profile, by the start of its id, is called in a list."""
-    return {
-        one.id[:ID_CHARACTERS]: f"{one.name} · {instant(one.created_at_unix_ns)} · {entry_text(one)}" for one in entries
-    }
+    """Return what each profile, by the start of its id, is called in a list; no two alike."""
+    return choice_labels(
+        {
+            one.id[:ID_CHARACTERS]: f"{one.name} · {instant(one.created_at_unix_ns)} · {entry_text(one)}"
+            for one in entries
+        }
+    )
 
 
 def profile_command(wanted: Wanted) -> str:

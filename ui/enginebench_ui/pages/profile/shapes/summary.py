@@ -19,6 +19,7 @@ from enginebench_controller.verdicts.pruning.prospects import (
 from enginebench_controller.verdicts.words import processor_of
 from enginebench_ui.shared.text import (
     UNKNOWN,
+    choice_labels,
     engine_label,
     engine_text,
     instant,
@@ -51,16 +52,21 @@ def siblings(entry: ProfileEntry, entries: Iterable[ProfileEntry]) -> tuple[Sibl
     """Return the profiles of the same model, newest first, this one among them, and the theoretical one."""
     own = [one for one in entries if one.model_digest == entry.model_digest]
     shown = own[:MOST] if entry in own[:MOST] else [entry, *own[: MOST - 1]]
-    return (*map(_measured, shown), _theoretical(entry.model_digest))
+    return (*_measured(shown), _theoretical(entry.model_digest))
 
 
 def siblings_of_model(model: ModelVersion, entries: Iterable[ProfileEntry]) -> tuple[Sibling, ...]:
     """Return the theoretical profile of a model, and the measured ones, newest first."""
     own = [one for one in entries if one.model_digest == model.digest]
-    return (_theoretical(model.digest), *map(_measured, own[:MOST]))
+    return (_theoretical(model.digest), *_measured(own[:MOST]))
 
 
-def _measured(entry: ProfileEntry) -> Sibling:
+def _measured(entries: Iterable[ProfileEntry]) -> Iterable[Sibling]:
+    labels = choice_labels({one.id: _label(one) for one in entries})
+    return (Sibling(identity, label, {"id": identity}) for identity, label in labels.items())
+
+
+def _label(entry: ProfileEntry) -> str:
     zeros = f"{100 * entry.imposed_sparsity:g} % zeros" if entry.imposed_sparsity is not None else ""
     parts = (
         shortened(entry.name, 32) or "unnamed",
@@ -71,7 +77,7 @@ def _measured(entry: ProfileEntry) -> Sibling:
         "" if entry.status.has_numbers else entry.status.value,
         instant(entry.created_at_unix_ns),
     )
-    return Sibling(entry.id, " · ".join(filter(None, parts)), {"id": entry.id})
+    return " · ".join(filter(None, parts))
 
 
 def _theoretical(digest: str) -> Sibling:
