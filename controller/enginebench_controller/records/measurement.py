@@ -139,15 +139,26 @@ class LatencySummary:
         return interval.half_width(self.median_ns) / self.median_ns if interval and self.median_ns else None
 
 
+class ErrorOf(StrEnum):
+    """What the errors of outputs are shares of."""
+
+    LARGEST_VALUE = "largest_value"
+    """The largest absolute difference ÷ the reference's largest magnitude, of outputs of numbers."""
+    ELEMENTS = "elements"
+    """The elements that differ ÷ all, of outputs of integers: labels, indices, yes and no."""
+    EITHER = "either"
+    """There are outputs of both kinds."""
+
+
 @dataclass(frozen=True)
 class OutputCheck:
     """How one engine's outputs compare with another's on the same inputs, or what is wrong with them by themselves.
 
     `reference` is the measurement compared with; None for what shows without one. `problem` is a sentence, or empty
-    where the outputs agree within `tolerance`, a bound on `max_relative_error`: the largest absolute difference ÷ the
-    reference's largest magnitude, over all captured elements of the output that is farthest beyond its tolerance, or
-    nearest to it. `largest_relative_error` is that of any output, None where one of them could not be compared.
-    `cosine` is the smallest of any output. `remark` is a sentence about what is no fault of an engine, such as a
+    where the outputs agree within `tolerance`, a bound on `max_relative_error`: what `error_of` says, over all captured
+    elements of the output that is farthest beyond its tolerance, or nearest to it. `largest_relative_error` is that of
+    any output, None where one of them could not be compared. `max_absolute_error`, and the smallest `cosine`, are those
+    of any output of numbers; None without one. `remark` is a sentence about what is no fault of an engine, such as a
     difference that is within the noise of the model.
     """
 
@@ -159,6 +170,7 @@ class OutputCheck:
     problem: str = ""
     remark: str = ""
     largest_relative_error: float | None = None
+    error_of: ErrorOf = ErrorOf.LARGEST_VALUE
 
 
 @dataclass(frozen=True, eq=False)

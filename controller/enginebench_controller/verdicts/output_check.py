@@ -14,16 +14,18 @@ import numpy as np
 
 from enginebench_controller.records import DerivationKind, Load, Measurement, ModelVersion, OutputCheck
 from enginebench_controller.records.model import lineage
-from enginebench_controller.verdicts.output_difference import (
-    Batch,
-    Difference,
-    Tolerated,
-    difference,
+from enginebench_controller.verdicts.output_alone import (
     has_masked,
     largest_magnitude,
     masked_remark,
     outputs_are_alike,
     own_problem,
+)
+from enginebench_controller.verdicts.output_difference import (
+    Batch,
+    Difference,
+    Tolerated,
+    difference,
     same_infinities,
 )
 from enginebench_controller.verdicts.parity import engine_label
@@ -140,7 +142,8 @@ class _Known:
 
     def tolerated(self, one: Measurement, other: Measurement) -> Tolerated:
         both = {**self.noise.get(one.model_digest, {}), **self.noise.get(other.model_digest, {})}
-        return Tolerated(tolerance(one, other, self.models), both)
+        relative = tolerance(one, other, self.models)
+        return Tolerated(relative, both, is_quantized=relative >= QUANTIZED)
 
 
 def _noise(group: Iterable[Measurement]) -> dict[str, Noise]:
@@ -181,6 +184,7 @@ def _against(reference: Measurement, one: Measurement, problems: Mapping[str, st
         problem=problem,
         remark=remark or _own_remark(one, known, problem),
         largest_relative_error=found.largest_relative_error,
+        error_of=found.error_of,
     )
 
 

@@ -1,4 +1,4 @@
-"""How the captured outputs of two runs differ, and what is wrong with those of one: numbers and sentences.
+"""How the captured outputs of two runs differ: numbers and sentences.
 
 Engines keep every `stride`-th element of an output; two strides meet at their least common multiple.
 """
@@ -11,15 +11,24 @@ from math import lcm, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_controller.records import CapturedOutput
+from enginebench_controller.records import CapturedOutput, ErrorOf
+from enginebench_controller.verdicts.output_alone import Outputs
+from enginebench_controller.verdicts.output_slices import Elements, lost_slices
 
 NOISE_FACTOR = 2.0
 """Two engines may each be as far off as rounding moves outputs, and in opposite directions."""
 
+ELEMENTS = 1e-2
+"""Where not more is tolerated of values, so many of an output's integers may differ: ties may fall either way."""
+
+UNSTEADY_ELEMENTS = 5e-1
+"""So many where rounding alone changes any of them, as where boxes are put in order: most are still to be the same."""
+
+_FEW_BITS = 16
+
 STRINGS = "str"
 """The element type of outputs of which digests are compared: equal or not."""
 
-Outputs = Sequence[CapturedOutput]
 Numbers = NDArray[np.float64]
 
 
@@ -29,7 +38,8 @@ class Difference:
 
     The errors are None where shapes leave nothing to compare. `tolerance` is that of the output farthest beyond, or
     nearest to, its own, and `max_relative_error` its error; `largest_relative_error` is that of any output, None where
-    one could not be compared. `remark` says of outputs what is no fault of an engine.
+    one could not be compared; `error_of` tells what they are shares of. `remark` says of outputs what is no fault of an
+    engine.
     """
 
     max_absolute_error: float | None = None
@@ -39,6 +49,7 @@ class Difference:
     tolerance: float | None = None
     problem: str = ""
     remark: str = ""
+    error_of: ErrorOf = ErrorOf.LARGEST_VALUE
 
 
 @dataclass(frozen=True)
@@ -57,11 +68,12 @@ class Batch:
 class Tolerated:
     """What outputs may differ by: as a share of the largest value of each; by name, as a value, what is noise.
 
-    Noise of None is that of an output whose very shape depends on rounding.
+    Noise of None is that of an output whose very shape depends on rounding. What `is_quantized` may have lost slices.
     """
 
     relative: float
     noise: Mapping[str, float | None] = field(default_factory=dict)
+    is_quantized: bool = False
 
     def of(self, output: str, largest: float) -> float:
         """The error tolerated of one output, relative to its largest value."""
@@ -69,6 +81,15 @@ class Tolerated:
         if noise is None:
             return math.inf
         return max(self.relative, NOISE_FACTOR * noise / largest if largest else 0.0)
+
+    def of_elements(self, output: str) -> float:
+        """The share of an output's elements that may differ, where they are integers."""
+        noise = self.noise.get(output, 0.0)
+        return math.inf if noise is None else max(self.usual(is_share=True), UNSTEADY_ELEMENTS if noise else 0.0)
+
+    def usual(self, *, is_share: bool) -> float:
+        """What is tolerated of an output without noise."""
+        return max(self.relative, ELEMENTS) if is_share else self.relative
 
     def shape_is_open(self, output: str) -> bool:
         """Whether rounding alone changes the output's shape."""
@@ -80,38 +101,31 @@ class _Pair:
     """One output of both runs for one input: the elements captured by both and finite in both, float64 (elements,).
 
     `item` tells of which item of the batch each is, int64 (elements,); None where no dimension is known to hold them.
-    `whole` if every element of the output is there.
+    `whole` if every element of the output, of this `shape`, is there; `places` tell which are, int64 (elements,).
+    `bits` are those of its integers; None where it has other numbers.
     """
 
     reference: Numbers
     other: Numbers
     item: NDArray[np.int64] | None
     whole: bool
+    shape: tuple[int, ...]
+    places: NDArray[np.int64]
+    bits: int | None
 
 
-def own_problem(outputs: Outputs, inputs: Sequence[object], *, masked: bool = False) -> str:
-    """What is wrong with outputs by themselves: a sentence, or empty.
+@dataclass(frozen=True)
+class _Judged:
+    """How far an output is off: the share of its elements that differ, or the largest error; and what is tolerated."""
 
-    `inputs` has a value for each input of the set, equal for equal inputs; none where the model takes no input. Values
-    that are no numbers are wrong, and so are outputs that are the same for different inputs – unless all are integers,
-    since a class may well stay the same. Infinities are right where they are known to be `masked`.
-    """
-    broken = sum(int(np.count_nonzero(~np.isfinite(one.values))) for one in outputs)
-    if broken and not masked:
-        return f"{broken:,} of {sum(one.values.size for one in outputs):,} captured output values are NaN or infinite"
-    if same := _inputs_without_effect(outputs, inputs):
-        return f"the outputs are the same for {same} different inputs, as if the input were ignored"
-    return ""
+    error: float
+    tolerance: float
+    is_share: bool
 
-
-def has_masked(outputs: Outputs) -> bool:
-    """Whether there are infinities, each beside finite values of its output, and nothing else that is no number.
-
-    So a model puts aside what is not to be chosen: words behind the end of a text, moves against the rules.
-    """
-    finite = {one.name for one in outputs if np.isfinite(one.values).any()}
-    infinite = {one.name for one in outputs if np.isinf(one.values).any()}
-    return bool(infinite) and infinite <= finite and not any(np.isnan(one.values).any() for one in outputs)
+    @property
+    def beyond(self) -> float:
+        """More than 1 for what is wrong."""
+        return self.error / self.tolerance
 
 
 def same_infinities(some: Outputs, others: Outputs) -> bool:
@@ -119,13 +133,6 @@ def same_infinities(some: Outputs, others: Outputs) -> bool:
     couples, missing = _coupled(some, others)
     comparable = couples and not missing and all(one.shape == other.shape for one, other in couples)
     return bool(comparable) and not _infinite_elsewhere(couples, "")
-
-
-def masked_remark(outputs: Outputs) -> str:
-    """How many infinities there are; empty for none."""
-    infinite = sum(int(np.count_nonzero(np.isinf(one.values))) for one in outputs)
-    total = sum(one.values.size for one in outputs)
-    return f"{infinite:,} of {total:,} captured output values are infinite, as a mask makes them" if infinite else ""
 
 
 def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, tolerated: Tolerated) -> Difference:
@@ -139,10 +146,15 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
     if strings := next((one for one in couples if (one[0].dtype == STRINGS) != (one[1].dtype == STRINGS)), None):
         return Difference(problem=f"output {strings[1].name!r} is {strings[1].dtype}, {name} has {strings[0].dtype}")
     unlike = [couple for couple in couples if couple[0].shape != couple[1].shape]
-    if wrong := next((one for one in unlike if not tolerated.shape_is_open(one[0].name)), None):
+    counted = _counted(couples) if unlike and tolerated.is_quantized else frozenset[str]()
+    free = {one.name for one, _ in unlike if one.name in counted or tolerated.shape_is_open(one.name)}
+    if wrong := next((one for one in unlike if one[0].name not in free), None):
         return Difference(problem=_shapes_differ(*wrong, name, batch))
-    remark = _not_compared(unlike[0][0].name, name) if unlike else ""
-    couples = [couple for couple in couples if couple[0].shape == couple[1].shape]
+    remark = ""
+    if unlike:
+        first = unlike[0][0].name
+        remark = _not_compared(first, name) if tolerated.shape_is_open(first) else _not_judged(first, name)
+    couples = [one for one in couples if one[0].shape == one[1].shape and one[0].name not in counted & free]
     if texts := [couple for couple in couples if couple[0].dtype == STRINGS]:
         couples = [couple for couple in couples if couple[0].dtype != STRINGS]
         if problem := _strings_differ(texts, name):
@@ -151,49 +163,48 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
     compared = {output: pairs for output, pairs in _pairs(couples, batch).items() if pairs}
     if not compared:
         return Difference(problem=elsewhere, remark=remark)
-    tolerances = {output: tolerated.of(output, _scale(pairs)) for output, pairs in compared.items()}
-    relative = {output: max(float(one.max()) for one in _errors(pairs)) for output, pairs in compared.items()}
-    worst = max(compared, key=lambda output: (relative[output] / tolerances[output], relative[output]))
-    farthest = max(compared, key=lambda output: relative[output])
-    if relative[farthest] > tolerated.relative:
-        remark = remark or _within_noise(farthest, relative[farthest], tolerances[farthest], name)
-    wrong_ones = {output: pairs for output, pairs in compared.items() if relative[output] > tolerances[output]}
+    judged = {output: _judged(output, pairs, tolerated) for output, pairs in compared.items()}
+    worst = max(compared, key=lambda output: (judged[output].beyond, judged[output].error))
+    farthest = max(compared, key=lambda output: judged[output].error)
+    if judged[farthest].error > tolerated.usual(is_share=judged[farthest].is_share):
+        remark = remark or _within_noise(farthest, judged[farthest], name)
+    values = {output: pairs for output, pairs in compared.items() if not judged[output].is_share}
+    wrong_ones = {output: pairs for output, pairs in compared.items() if judged[output].beyond > 1}
+    differences = (_largest(pair.other - pair.reference) for pairs in values.values() for pair in pairs)
     return Difference(
-        max_absolute_error=max(_largest(pair.other - pair.reference) for pairs in compared.values() for pair in pairs),
-        max_relative_error=relative[worst],
-        largest_relative_error=None if unlike else relative[farthest],
-        cosine=min(_cosine(pairs) for pairs in compared.values()),
-        tolerance=tolerances[worst],
-        problem=_lost_batch(wrong_ones, name, batch, tolerances)
+        max_absolute_error=max(differences, default=None),
+        max_relative_error=judged[worst].error,
+        largest_relative_error=None if unlike else judged[farthest].error,
+        cosine=min((_cosine(pairs) for pairs in values.values()), default=None),
+        tolerance=judged[worst].tolerance,
+        problem=_lost_batch(wrong_ones, name, batch, judged)
         or elsewhere
-        or _wrong_values(relative[worst], name, tolerances[worst]),
+        or _wrong_values(worst, judged[worst], name)
+        or _lost_slices(compared, name, tolerated),
         remark=remark,
+        error_of=_error_of(judged.values()),
     )
 
 
-def outputs_are_alike(outputs: Outputs) -> bool:
-    """Whether all inputs have the very same outputs."""
-    by_input: dict[int, list[tuple[str, bytes]]] = {}
-    for one in outputs:
-        by_input.setdefault(one.input_index, []).append((one.name, one.values.tobytes()))
-    return len({tuple(sorted(one)) for one in by_input.values()}) == 1
+def _judged(output: str, pairs: Sequence[_Pair], tolerated: Tolerated) -> _Judged:
+    """By its values, or by the share that differs where these are labels or indices: 7 is no nearer to 8 than to 80.
+
+    Few bits may be either: a map of classes, or numbers in steps, which rounding moves by one; so the milder counts.
+    """
+    by_value = _Judged(max(float(one.max()) for one in _errors(pairs)), tolerated.of(output, _scale(pairs)), False)
+    bits = pairs[0].bits
+    if bits is None:
+        return by_value
+    differing = np.concatenate([pair.other != pair.reference for pair in pairs])
+    by_share = _Judged(float(differing.mean()), tolerated.of_elements(output), True)
+    return min(by_share, by_value, key=lambda one: one.beyond) if 1 < bits <= _FEW_BITS else by_share
 
 
-def largest_magnitude(output: CapturedOutput) -> float:
-    """Of the finite values captured; 0 without any."""
-    finite = output.values[np.isfinite(output.values)]
-    return float(np.abs(finite).max(initial=0.0))
-
-
-def _inputs_without_effect(outputs: Outputs, inputs: Sequence[object]) -> int:
-    """How many different inputs there are, if all of them have the very same outputs; else 0."""
-    different = {_input(inputs, one.input_index) for one in outputs}
-    continuous = any(one.dtype.startswith(("float", "bfloat", "complex")) for one in outputs)
-    return len(different) if len(different) > 1 and continuous and outputs_are_alike(outputs) else 0
-
-
-def _input(inputs: Sequence[object], index: int) -> object:
-    return inputs[index] if index < len(inputs) else index
+def _error_of(judged: Iterable[_Judged]) -> ErrorOf:
+    kinds = {one.is_share for one in judged}
+    if len(kinds) > 1:
+        return ErrorOf.EITHER
+    return ErrorOf.ELEMENTS if True in kinds else ErrorOf.LARGEST_VALUE
 
 
 def _coupled(reference: Outputs, other: Outputs) -> tuple[list[tuple[CapturedOutput, CapturedOutput]], list[str]]:
@@ -231,6 +242,32 @@ def _shapes_differ(reference: CapturedOutput, other: CapturedOutput, name: str, 
     return sentence
 
 
+def _counted(couples: Sequence[tuple[CapturedOutput, CapturedOutput]]) -> frozenset[str]:
+    """The outputs that hold as much as is found in an input, as boxes: in eight bits it may be another number.
+
+    It is seen where inputs of one side differ in it, in the same dimensions as the sides. What is empty for all inputs
+    of the other side, and not of the reference, finds nothing any more.
+    """
+    by_name: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
+    for one, other in couples:
+        by_name.setdefault(one.name, []).append((one.shape, other.shape))
+    return frozenset(name for name, shapes in by_name.items() if _is_counted(*zip(*shapes, strict=True)))
+
+
+def _is_counted(ours: Sequence[tuple[int, ...]], theirs: Sequence[tuple[int, ...]]) -> bool:
+    if len({len(shape) for shape in (*ours, *theirs)}) > 1 or (any(map(prod, ours)) and not any(map(prod, theirs))):
+        return False
+    varying = [
+        len(set(one)) > 1 or len(set(other)) > 1
+        for one, other in zip(zip(*ours, strict=True), zip(*theirs, strict=True), strict=True)
+    ]
+    return all(
+        one == other or varies
+        for shape, its in zip(ours, theirs, strict=True)
+        for one, other, varies in zip(shape, its, varying, strict=True)
+    )
+
+
 def _pairs(couples: Iterable[tuple[CapturedOutput, CapturedOutput]], batch: Batch) -> dict[str, list[_Pair]]:
     """The pairs of each output by its name, those without anything to compare left out."""
     by_name: dict[str, list[_Pair]] = {}
@@ -246,11 +283,22 @@ def _pair(reference: CapturedOutput, other: CapturedOutput, batch: Batch) -> _Pa
     both = min(ours.size, theirs.size)
     ours, theirs = ours[:both], theirs[:both]
     finite = np.isfinite(ours) & np.isfinite(theirs)
+    places = (np.arange(both, dtype=np.int64) * step)[finite]
     item, axis = None, batch.axis(reference)
     if axis is not None:
-        within = max(prod(reference.shape[axis + 1 :]), 1)
-        item = (np.arange(both, dtype=np.int64) * step // within % reference.shape[axis])[finite]
-    return _Pair(ours[finite], theirs[finite], item, step == 1 and bool(finite.all()))
+        item = places // max(prod(reference.shape[axis + 1 :]), 1) % reference.shape[axis]
+    bits = [_bits(one.dtype) for one in (reference, other)]
+    of_integers = None if None in bits else min(one for one in bits if one is not None)
+    whole = step == 1 and bool(finite.all())
+    return _Pair(ours[finite], theirs[finite], item, whole, reference.shape, places, of_integers)
+
+
+def _bits(dtype: str) -> int | None:
+    """Of an element of this type of integers, 1 of booleans; None of other types."""
+    if dtype == "bool":
+        return 1
+    kind, digits = dtype.rstrip("0123456789"), dtype.lstrip("abcdefghijklmnopqrstuvwxyz")
+    return int(digits) if kind in {"int", "uint"} and digits else None
 
 
 def _infinite_elsewhere(couples: Iterable[tuple[CapturedOutput, CapturedOutput]], name: str) -> str:
@@ -293,14 +341,21 @@ def _cosine(pairs: Sequence[_Pair]) -> float:
     return min(1.0, max(-1.0, float(np.dot(one, other)) / lengths))
 
 
-def _lost_batch(
-    compared: Mapping[str, Sequence[_Pair]], name: str, batch: Batch, tolerances: Mapping[str, float]
-) -> str:
+def _lost_batch(compared: Mapping[str, Sequence[_Pair]], name: str, batch: Batch, judged: Mapping[str, _Judged]) -> str:
     for output, pairs in compared.items():
         if _repeats_one_item(pairs, batch.size):
             return f"all items of a batch have the same output {output!r}, unlike {name}'s: the batch axis is lost"
-        if _only_first_is_right(pairs, tolerances[output]):
+        if _only_first_is_right(pairs, judged[output]):
             return f"only the first item of a batch has the output {output!r} of {name}: the batch axis is lost"
+    return ""
+
+
+def _lost_slices(compared: Mapping[str, Sequence[_Pair]], name: str, tolerated: Tolerated) -> str:
+    for output, pairs in compared.items():
+        if tolerated.is_quantized and pairs[0].bits is None and not tolerated.shape_is_open(output):
+            elements = [Elements(pair.reference, pair.other, pair.places, pair.shape) for pair in pairs]
+            if lost := lost_slices(elements, output, name):
+                return lost
     return ""
 
 
@@ -320,39 +375,62 @@ def _alike(rows: Numbers) -> bool:
     return bool((rows == rows[:1]).all())
 
 
-def _only_first_is_right(pairs: Sequence[_Pair], tolerance: float) -> bool:
+def _only_first_is_right(pairs: Sequence[_Pair], judged: _Judged) -> bool:
     wrong: dict[int, bool] = {}
     for pair, errors in zip(pairs, _errors(pairs), strict=True):
         if pair.item is None:
             return False
         for item in np.unique(pair.item):
-            found = bool((errors[pair.item == item] > tolerance).any())
+            its = errors[pair.item == item]
+            found = bool((np.mean(its != 0) if judged.is_share else its.max()) > judged.tolerance)
             wrong[int(item)] = wrong.get(int(item), False) or found
     return len(wrong) > 1 and not wrong.pop(0, True) and all(wrong.values())
 
 
-def _wrong_values(relative: float, name: str, tolerance: float) -> str:
-    if relative <= tolerance:
+def _wrong_values(output: str, judged: _Judged, name: str) -> str:
+    if judged.beyond <= 1:
         return ""
+    if judged.is_share:
+        return f"{_elements_differ(output, judged, name)}; {_percent(judged.tolerance)} is tolerated"
     return (
-        f"the outputs differ from those of {name} by up to {relative:.2g} of its largest value; "
-        f"{tolerance:.3g} is tolerated"
+        f"the outputs differ from those of {name} by up to {judged.error:.2g} of its largest value; "
+        f"{judged.tolerance:.3g} is tolerated"
     )
+
+
+def _elements_differ(output: str, judged: _Judged, name: str) -> str:
+    return f"{_percent(judged.error)} of the elements of output {output!r} differ from those of {name}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
 
 
 def _not_compared(output: str, name: str) -> str:
     return f"output {output!r} cannot be compared with that of {name}: rounding alone changes its shape"
 
 
-def _within_noise(output: str, relative: float, tolerance: float, name: str) -> str:
-    """What to know of outputs that differ by more than the usual, and by no more than rounding can make of them."""
-    if relative > tolerance:
-        return ""
-    if math.isinf(tolerance):
-        return _not_compared(output, name)
+def _not_judged(output: str, name: str) -> str:
     return (
-        f"output {output!r} differs from that of {name} by {relative:.2g} of its largest value, which is within the "
-        f"noise of this model: rounding alone moves it by up to {tolerance / NOISE_FACTOR:.2g}"
+        f"output {output!r} cannot be judged: how much of it there is depends on the input, and for some it is another "
+        f"number than that of {name}"
+    )
+
+
+def _within_noise(output: str, judged: _Judged, name: str) -> str:
+    """What to know of outputs that differ by more than the usual, and by no more than rounding can make of them."""
+    if judged.beyond > 1:
+        return ""
+    if math.isinf(judged.tolerance):
+        return _not_compared(output, name)
+    if judged.is_share:
+        return (
+            f"{_elements_differ(output, judged, name)}: rounding alone changes elements of it, so up to "
+            f"{_percent(judged.tolerance)} is tolerated"
+        )
+    return (
+        f"output {output!r} differs from that of {name} by {judged.error:.2g} of its largest value, which is within "
+        f"the noise of this model: rounding alone moves it by up to {judged.tolerance / NOISE_FACTOR:.2g}"
     )
 
 

@@ -12,6 +12,7 @@ from enginebench_controller.records import (
     Benchmark,
     BlockSamples,
     DerivationKind,
+    ErrorOf,
     Measurement,
     ModelVersion,
     OutputCheck,
@@ -291,22 +292,31 @@ def _rounded(first: Measurement, second: Measurement, checks: Mapping[str, Outpu
         check = checks.get(one.id)
         error = check.max_relative_error if check and not check.problem else None
         if check and error is not None and check.tolerance and math.isfinite(check.tolerance):
-            yield _how_far(one.model_name, other.model_name, error, check.largest_relative_error, check.tolerance)
+            yield _how_far(one.model_name, other.model_name, error, check, check.tolerance)
 
 
-def _how_far(name: str, other: str, nearest: float, farthest: float | None, tolerance: float) -> str:
+_ERROR_OF = {
+    ErrorOf.LARGEST_VALUE: "of the largest value",
+    ErrorOf.ELEMENTS: "of the elements",
+    ErrorOf.EITHER: "of the largest value (outputs of integers: of the elements)",
+}
+
+
+def _how_far(name: str, other: str, nearest: float, check: OutputCheck, tolerance: float) -> str:
     """In words. The output nearest to its bound need not be the farthest: rounding explains more of one with noise."""
+    farthest, share = check.largest_relative_error, _ERROR_OF[check.error_of]
+    verb = "differ in" if check.error_of is ErrorOf.ELEMENTS else "differ by"
     explained = f"{100 * tolerance:.3g}% is what rounding explains"
     if farthest is None:  # as one of them could not be compared
         return (
             f"of the outputs of {name} that can be compared with those of {other}, on the inputs measured, the one "
-            f"nearest to its bound differs by {nearest:.2%} of the largest value ({explained} of it)"
+            f"nearest to its bound {verb.replace('differ', 'differs')} {nearest:.2%} {share} ({explained} of it)"
         )
     if farthest > nearest:
         explained = f"the one nearest to its bound by {nearest:.2%}: {explained} of it"
     return (
-        f"outputs of {name} differ by at most {farthest:.2%} of the largest value from those of {other}, on the inputs "
-        f"measured ({explained})"
+        f"outputs of {name} {verb} at most {farthest:.2%} {share} from those of {other}, on the inputs measured "
+        f"({explained})"
     )
 
 

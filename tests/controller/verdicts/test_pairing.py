@@ -278,6 +278,27 @@ def test_of_outputs_that_cannot_all_be_compared_nothing_is_said_at_most():
     assert "the one nearest to its bound differs by 3.00% of the largest value" in told and "at most" not in told
 
 
+def test_of_labels_it_is_said_in_how_many_elements_they_differ():
+    labels, others = (replace(invented.outputs(), values=np.float32([1, 2, 3, 4] * 5), dtype="int64") for _ in "ab")
+    others.values[7] = 0
+    numbers = replace(invented.outputs(), name="numbers")
+
+    assert how_far((labels,), (others,)) == (
+        "outputs of net-int8 differ in at most 5.00% of the elements from those of net, on the inputs measured "
+        "(20% is what rounding explains)"
+    )
+    assert "5.00% of the largest value (outputs of integers: of the elements) from" in how_far(
+        (labels, numbers), (others, numbers)
+    )
+
+
+def how_far(before, after):
+    """What is said of a version's outputs, `after`, beside those of its original."""
+    pair = (version("m1", FP32, captured_outputs=before), version("m2", INT8, effective=U8, captured_outputs=after))
+    (compared,) = compare_pairs([pair], raw({"m1": 4.0, "m2": 2.0}), MODELS)
+    return next(one for one in compared.remarks if "on the inputs measured" in one)
+
+
 def of_scores_and_boxes(noise, shape):
     """What is said of scores that are 3 % apart, and of boxes of this noise and shape."""
     grounds = Grounds(noise=(OutputNoise("boxes", noise),))

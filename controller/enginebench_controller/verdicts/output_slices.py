@@ -1,0 +1,95 @@
+"""What quantization lost of an output: small numbers that share one scale with large ones, as scores do with boxes.
+
+One step of eight bits is more than all of them then, and yet small beside the largest value, by which errors are told.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FEWEST_ELEMENTS = 8
+"""A slice of which fewer were kept tells nothing: few may well be alike."""
+
+_FEWEST_LOST = 0.1
+"""So large a share of a dimension's slices: single channels that hardly ever say anything are no loss."""
+
+_APART = 10.0
+"""So much larger are all that were kept: what fades out from slice to slice is of one kind, and rounds to 0."""
+
+_PROBABLE = 1.001
+"""Outputs up to here may be probabilities: what is improbable rounds to 0, and rightly."""
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """Elements of an output of this shape for one input, of both runs, float64, and where in it each is, int64."""
+
+    reference: Numbers
+    other: Numbers
+    places: NDArray[np.int64]
+    shape: tuple[int, ...]
+
+
+def lost_slices(inputs: Sequence[Elements], output: str, name: str) -> str:
+    """Which slices of an output do not vary any more as the reference's do, which is `name`'s: a sentence, or empty.
+
+    A slice is all that has one index in one dimension, of all inputs. Lost is one that varies by at least half of its
+    largest value in the reference, and is constant or off by more than it varies; if so are a tenth of the slices of a
+    dimension, and whatever else varies there is ten times as large.
+    """
+    largest = max(float(np.abs(one.reference).max(initial=0.0)) for one in inputs)
+    shapes = {one.shape for one in inputs}
+    if largest <= _PROBABLE or len({len(shape) for shape in shapes}) > 1:
+        return ""
+    for axis, sizes in enumerate(zip(*shapes, strict=True)):
+        if len(set(sizes)) == 1 and sizes[0] > 1 and (found := _lost(inputs, axis, sizes[0])):
+            indices, varied, is_constant = found
+            is_, vary, they = ("is", "varies", "it") if len(indices) == 1 else ("are", "vary", "they")
+            how = f"{is_} constant" if is_constant else f"{is_} constant, or off by more than {they} {vary}"
+            return (
+                f"{_listed(indices)} of {sizes[0]} of output {output!r} (dimension {axis}) {how}; in that of {name} "
+                f"{they} {vary} by up to {varied:.2g}: {they} {is_} lost beside values of up to {largest:.3g}"
+            )
+    return ""
+
+
+def _lost(inputs: Sequence[Elements], axis: int, size: int) -> tuple[Sequence[int], float, bool] | None:
+    """The lost slices of a dimension, by how much they varied at most, and whether all of them are constant."""
+    index = np.concatenate([one.places // max(prod(one.shape[axis + 1 :]), 1) % size for one in inputs])
+    reference, other = (np.concatenate([getattr(one, side) for one in inputs]) for side in ("reference", "other"))
+    range_, other_range = _spread(reference, index, size), _spread(other, index, size)
+    magnitude = _most(np.abs(reference), index, size)
+    seen = np.bincount(index, minlength=size) >= _FEWEST_ELEMENTS
+    off = _most(np.abs(other - reference), index, size) > range_
+    lost = seen & (range_ > 0) & (range_ >= magnitude / 2) & ((other_range == 0) | off)
+    kept = seen & ~lost & (other_range > 0)
+    if not kept.any() or lost.sum() < max(1, _FEWEST_LOST * seen.sum()):
+        return None
+    if magnitude[lost].max() * _APART > magnitude[kept].min():
+        return None
+    return np.flatnonzero(lost).tolist(), float(range_[lost].max()), not (other_range[lost] > 0).any()
+
+
+def _spread(values: Numbers, index: NDArray[np.int64], size: int) -> Numbers:
+    """The largest value of each slice less its smallest; −∞ of one without elements."""
+    return _most(values, index, size) + _most(-values, index, size)
+
+
+def _most(values: Numbers, index: NDArray[np.int64], size: int) -> Numbers:
+    found = np.full(size, -np.inf)
+    np.maximum.at(found, index, values)
+    return found
+
+
+def _listed(indices: Sequence[int]) -> str:
+    if len(indices) == 1:
+        return f"slice {indices[0]}"
+    if all(after == before + 1 for before, after in pairwise(indices)):
+        return f"slices {indices[0]} to {indices[-1]}"
+    return f"{len(indices)} slices"

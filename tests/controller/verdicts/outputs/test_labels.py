@@ -1,0 +1,155 @@
+"""Outputs of integers are labels, indices, yes and no: what counts is how many of them are others, not by how much."""
+
+import numpy as np
+import pytest
+
+import invented
+from controller.verdicts.judged import INPUTS, check, measured
+from enginebench_controller.records import ErrorOf, Grounds, OutputNoise
+
+SHAPE = (1, 25, 40)
+ORIGINAL = invented.model("aa" * 32, "net")
+INT8 = invented.model("bb" * 32, "net-int8", parent_digest=ORIGINAL.digest, derivation=invented.INT8)
+MODELS = (ORIGINAL, INT8)
+CLASSES = 21
+
+
+def a_map(dtype="int64"):
+    """The class of each pixel of each input."""
+    return np.random.default_rng(3).integers(0, CLASSES, (INPUTS, *SHAPE)).astype(dtype)
+
+
+def with_others(labels, share):
+    """The labels, a share of them others; each is as far off as labels can be, or nearly so."""
+    changed = labels.copy()
+    places = np.random.default_rng(5).choice(labels.size, round(share * labels.size), replace=False)
+    changed.ravel()[places] = ((labels.ravel()[places].astype(int) + 11) % CLASSES).astype(labels.dtype)
+    return changed
+
+
+def between_engines(labels, others, **fields):
+    return check(measured("onnxruntime", labels, batch=1), measured("x", others, batch=1, **fields))["x"]
+
+
+def of_int8(labels, others, **fields):
+    """The check of an INT8 version beside its original."""
+    original = measured("onnxruntime", labels, batch=1, model_digest=ORIGINAL.digest)
+    made = measured("x", others, precision="int8", batch=1, model_digest=INT8.digest, **fields)
+    return check(original, made, models=MODELS)["x"]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8"])
+def test_a_few_other_labels_are_what_quantization_makes_however_far_apart_they_are(dtype):
+    found = of_int8(a_map(dtype), with_others(a_map(dtype), 0.032))
+
+    assert (found.problem, found.tolerance, found.error_of) == ("", 0.2, ErrorOf.ELEMENTS)
+    assert found.max_relative_error == found.largest_relative_error == pytest.approx(0.032)
+    assert (found.max_absolute_error, found.cosine) == (None, None)
+
+
+def test_many_other_labels_are_wrong_and_it_is_said_how_many():
+    found = of_int8(a_map(), with_others(a_map(), 0.9))
+
+    assert found.problem == (
+        "90 % of the elements of output 'scores' differ from those of onnxruntime 1.0; 20 % is tolerated"
+    )
+
+
+def test_many_other_labels_of_eight_bits_are_wrong_too():
+    assert of_int8(a_map("uint8"), with_others(a_map("uint8"), 0.9)).problem
+
+
+def test_engines_may_let_a_tie_fall_either_way_and_no_more():
+    assert between_engines(a_map(), with_others(a_map(), 0.005)).problem == ""
+    assert between_engines(a_map(), with_others(a_map(), 0.02)).problem == (
+        "2 % of the elements of output 'scores' differ from those of onnxruntime 1.0; 1 % is tolerated"
+    )
+
+
+def test_integers_of_two_widths_are_labels_all_the_same():
+    assert between_engines(a_map(), with_others(a_map(), 0.005).astype(np.int32)).error_of is ErrorOf.ELEMENTS
+
+
+def test_yes_and_no_are_counted():
+    likely = a_map() < 5
+    found = between_engines(likely, likely ^ (np.random.default_rng(1).random(likely.shape) < 0.1))
+
+    assert found.problem.endswith(
+        " % of the elements of output 'scores' differ from those of onnxruntime 1.0; 1 % is tolerated"
+    )
+
+
+def test_numbers_in_eight_bits_may_all_be_a_step_off():
+    """Two engines that run one INT8 model round its outputs, which are no labels, to one step or the next."""
+    steps = np.random.default_rng(0).integers(-120, 120, (INPUTS, 1, 100)).astype(np.int8)
+    found = check(
+        measured("onnxruntime", steps, precision="i8", batch=1), measured("x", steps + 1, precision="i8", batch=1)
+    )["x"]
+
+    assert (found.problem, found.error_of) == ("", ErrorOf.LARGEST_VALUE)
+
+
+@pytest.mark.parametrize(("share", "problem"), [(0.4, ""), (0.949, "94.9 % of the elements of output 'scores' differ")])
+def test_noise_explains_that_elements_are_others_and_not_that_most_are(share, problem):
+    """Indices come in another order when rounding changes it; by how much the indices differ tells nothing."""
+    noisy = Grounds(noise=(OutputNoise("scores", 20.0),))
+    found = of_int8(a_map(), with_others(a_map(), share), grounds=noisy)
+
+    assert found.problem.startswith(problem) and bool(found.problem) == bool(problem)
+    assert found.tolerance == 0.5
+    if not problem:
+        assert found.remark == (
+            "40 % of the elements of output 'scores' differ from those of onnxruntime 1.0: rounding alone changes "
+            "elements of it, so up to 50 % is tolerated"
+        )
+
+
+def test_of_indices_whose_number_rounding_changes_nothing_is_judged():
+    found = of_int8(a_map(), a_map()[:, :, :7], grounds=Grounds(noise=(OutputNoise("scores", None),)))
+
+    assert (found.problem, found.max_relative_error, found.largest_relative_error) == ("", None, None)
+    assert found.remark == (
+        "output 'scores' cannot be compared with that of onnxruntime 1.0: rounding alone changes its shape"
+    )
+
+
+def found_boxes(*counts):
+    """Three indices for each box, as many as these for each input."""
+    return [np.random.default_rng(0).integers(0, 99, (count, 3)) for count in counts]
+
+
+def test_where_int8_finds_another_number_of_boxes_they_cannot_be_judged():
+    found = of_int8(found_boxes(5, 7, 0, 9), found_boxes(5, 6, 1, 9))
+
+    assert (found.problem, found.max_relative_error, found.largest_relative_error) == ("", None, None)
+    assert found.remark == (
+        "output 'scores' cannot be judged: how much of it there is depends on the input, and for some it is another "
+        "number than that of onnxruntime 1.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(found_boxes(5, 7, 0, 9), found_boxes(0, 0, 0, 0), id="none are found any more"),
+        pytest.param(found_boxes(5, 5, 5, 5), found_boxes(6, 6, 6, 6), id="the number does not depend on inputs"),
+        pytest.param(found_boxes(5, 7, 0, 9), [one[:, :2] for one in found_boxes(5, 6, 1, 9)], id="another dimension"),
+    ],
+)
+def test_another_shape_of_indices_is_wrong_where_it_is_no_number_of_boxes(before, after):
+    assert "has the shape" in of_int8(before, after).problem
+
+
+def test_engines_that_only_round_find_as_many_boxes():
+    assert "has the shape" in between_engines(found_boxes(5, 7, 0, 9), found_boxes(5, 6, 1, 9)).problem
+
+
+def test_only_the_first_item_is_right_where_most_labels_of_all_others_are_not():
+    labels = np.random.default_rng(3).integers(0, CLASSES, (INPUTS, 4, 250))
+    lost = labels.copy()
+    lost[:, 1:] = with_others(labels, 0.9)[:, 1:]
+    found = check(measured("onnxruntime", labels), measured("x", lost))["x"]
+
+    assert found.problem == (
+        "only the first item of a batch has the output 'scores' of onnxruntime 1.0: the batch axis is lost"
+    )
