@@ -9,7 +9,7 @@ import contextlib
 import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -192,9 +192,8 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
             return
         for member in (member for member in group.members if member.lacks(process)):
             lost = outcome.agent_lost(member.case, outcome.RESTARTED.format(ATTEMPTS))
-            if bench.is_step:
-                raise UnreachableError(lost.message)
-            member.failure = lost
+            # A candidate of a search that brings its target down each time is out, or no search there would ever end.
+            member.failure = replace(lost, kind=FailureKind.CRASHED) if bench.is_step else lost
 
 
 def whole_rounds(group: Group, samples: Sequence[SampleFile]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from enginebench_controller.errors import EnginebenchError, InputError, ReservedError, UnreachableError
+from enginebench_controller.errors import EnginebenchError, InputError, ReservedError, RunUnknownError, UnreachableError
 from enginebench_controller.plan.expand import Interleave
 from enginebench_controller.records import (
     BlockSamples,
@@ -211,6 +211,19 @@ async def test_a_target_that_is_gone_or_somebody_elses_fails_cases_and_of_a_sear
     assert set(kept.failures.values()) == {
         FailureKind.AGENT_LOST if why is UnreachableError else FailureKind.REFUSED,
     }
+
+
+async def test_a_case_in_which_its_target_restarts_each_time_is_lost_and_of_a_search_out(tmp_path: Path) -> None:
+    class Restarting(Agent):
+        async def watch(self, *_: object) -> AsyncIterator[run_pb2.RunEvent]:
+            raise RunUnknownError("it knows of no such run")
+            yield
+
+    for is_step, kind in ((False, FailureKind.AGENT_LOST), (True, FailureKind.CRASHED)):
+        kept = Kept()
+        bench = replace(bench_of(tmp_path, edge=Restarting()), is_step=is_step)
+        await execute(bench, undertakings(m1="edge"), "b1", kept)
+        assert kept.failures == {"m1": kind}
 
 
 async def test_who_is_silent_when_the_time_of_a_search_is_over_has_not_taken_too_long(tmp_path: Path) -> None:

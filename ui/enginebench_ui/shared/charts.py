@@ -64,15 +64,15 @@ MOST_LINEAR = 20
 
 
 _TICKS = [mantissa * 10.0**exponent for exponent in range(-5, 9) for mantissa in (1, 2, 5)]
-LOG_TICKS: Mapping[str, Any] = {"tickvals": _TICKS, "ticktext": [f"{one:,g}" for one in _TICKS]}
-"""Of a logarithmic axis: Plotly's own between powers of ten are digits without their place, a 2 behind 10 for 20."""
+_LOG: Mapping[str, Any] = {"type": "log", "tickvals": _TICKS, "ticktext": [f"{one:,g}" for one in _TICKS]}
+"""Plotly's own ticks between powers of ten are digits without their place, a 2 behind 10 for 20."""
 
 
 def value_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:
     """Return the axis of values that begins at 0, or a logarithmic one where they span too much for that."""
     known = [value for value in values if value]
     if known and min(known) > 0 and max(known) > MOST_LINEAR * min(known):
-        return {"title": f"{title} (log)", "type": "log", "exponentformat": "none"}
+        return {"title": f"{title} (log)", **_LOG}
     return {"title": title, "rangemode": "tozero"}
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from enginebench_controller.files.csv_tables import harmless
 from enginebench_controller.records import (
     Arrivals,
-    Measurement,
     ProfileEntry,
     Readback,
     ReadbackSource,
@@ -169,20 +168,9 @@ def arrivals_text(arrivals: Arrivals | None) -> str:
     return "" if arrivals is None else f"{arrivals.rate_per_s:g}/s {arrivals.process}"
 
 
-def inputs_text(measurement: Measurement) -> str:
-    """Name what was fed to the model: "inputs random"."""
-    return f"inputs {shortened(measurement.configuration.input_set.name, _LONGEST_NAME)}"
-
-
-def options_text(options: Mapping[str, str]) -> str:
-    """Name an engine's own options: "level=low, spin=false"; empty without any."""
-    return shortened(", ".join(f"{name}={value}" for name, value in sorted(options.items())), _LONGEST_NAME)
-
-
 STATUS_COLOURS = {Status.OK: "green", Status.INCONCLUSIVE: "orange", Status.FAILED: "red", Status.CANCELLED: "gray"}
 """How each status is coloured, here and on the page of one benchmark; the word always stands beside the colour."""
 _LONGEST_TITLE = 90
-_LONGEST_NAME = 48
 
 _STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

@@ -209,19 +209,10 @@ def front_figure(found: Recommendation, limit: LatencyLimit | None, engines: Eng
     limits = [] if limit is None else [limit.limit_ns / 1e6]
     if limit is not None:
         figure.add_trace(_limit_line(limit, rates))
-    figure.update_xaxes(**_axis(f"{_percentile(limit)} latency in ms (less is better)", [*latencies, *limits]))
-    figure.update_yaxes(**_axis("Items a second (more is better)", rates))
+    figure.update_xaxes(**value_axis(f"{_percentile(limit)} latency in ms (less is better)", [*latencies, *limits]))
+    figure.update_yaxes(**value_axis("Items a second (more is better)", rates))
     legend = {"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0}
     return figure.update_layout(height=HEIGHT_PX, margin=margins(20, legend_rows=3), legend=legend)
-
-
-# Plotly's own ticks between powers of ten are digits without their place: a 2 behind 10 means 20.
-_TICKS = [mantissa * 10.0**exponent for exponent in range(-5, 9) for mantissa in (1, 2, 5)]
-
-
-def _axis(title: str, values: Sequence[float]) -> dict[str, Any]:
-    axis = value_axis(title, values)
-    return axis | {"tickvals": _TICKS, "ticktext": [f"{one:,g}" for one in _TICKS]} if "type" in axis else axis
 
 
 def alternative(found: Recommendation, limit: LatencyLimit | None) -> str:

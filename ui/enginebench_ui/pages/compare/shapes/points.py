@@ -14,7 +14,7 @@ from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.records.measurement import half_width
 from enginebench_controller.stats.scaling import OperatingPoint, best_point, sweet_spot
 from enginebench_controller.store.models import Experiment
-from enginebench_ui.shared.charts import LOG_TICKS, SWEET_SPOT, margins, value_axis
+from enginebench_ui.shared.charts import SWEET_SPOT, margins, value_axis
 from enginebench_ui.shared.text import Row, cells, count_of, instant, milliseconds, number, percent
 
 LETTERS = ("A", "B")
@@ -301,7 +301,7 @@ def _axis(title: str, values: Sequence[float], mark: float | None = None) -> Map
     if "type" not in axis or least <= 0:
         return {"title": title, "range": [0, _ROOM * most]}
     ground = min(least, mark or least)
-    return {**axis, **LOG_TICKS, "range": [log10(ground / _ROOM_IN_LOG), log10(most * _ROOM_IN_LOG)]}
+    return {**axis, "range": [log10(ground / _ROOM_IN_LOG), log10(most * _ROOM_IN_LOG)]}
 
 
 def _threshold(ms: float, *, in_log: bool) -> Mapping[str, Any]:
