@@ -5,6 +5,7 @@ ROOT/<digest>/weights.json      how many parameters it has and how many of them 
 ROOT/<digest>/files/…           its files, under the names the main file refers to
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -13,12 +14,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from difflib import get_close_matches
 from errno import EEXIST, ENOSPC, ENOTEMPTY
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
@@ -39,6 +40,8 @@ from enginebench_proto.agreed.words import SUFFIXES, ModelFormat
 _CHUNK_BYTES = 1024 * 1024
 _RECORD = "version.json"
 _WEIGHTS = "weights.json"
+_SCRATCH = ".incoming-"
+_HELD = ".held"
 _SCHEMA_VERSION = 2
 """2: a derivation by its parts; 1 had the sentence alone."""
 _DIGEST_PREFIX = re.compile(r"[0-9a-f]{6,64}")
@@ -76,12 +79,15 @@ class ModelLibrary:
 
         Content the library already holds is not copied again, but for files that are gone there; a `name` given then
         becomes the version's name.
-        `parent` (a digest) and `derivation` tell how the model was made from another one. Raises `ModelError` for a
-        model that cannot be taken in and `StoreError` when the library cannot be written.
+        `parent` (a digest) and `derivation` tell how the model was made from another one. What is made so and is here
+        already keeps its name and record: commands know it by them. Raises `ModelError` for a model that cannot be
+        taken in or is its own parent, and `StoreError` when the library cannot be written.
         """
         name = _checked_name(name)
         kind, sources, files = self._collected(path)
         digest = _digest(files)
+        if digest == parent:
+            raise ModelError(f"nothing changed: what was made is the model version {digest[:12]} itself, byte by byte")
         known = self._find_whole(digest)
         if known is None:
             # A file may be called by any bytes, and what it is called goes into documents and the store.
@@ -96,7 +102,7 @@ class ModelLibrary:
             )
             self._write(version, sources)
             known = self._read(digest)
-        return self._renamed(known, name) if name and name != known.name else known
+        return self._renamed(known, name) if name and parent is None and name != known.name else known
 
     def digest_of(self, path: Path) -> str:
         """The digest that the model at `path` has, or would have, here. Raises `ModelError` where it is none."""
@@ -261,13 +267,19 @@ class ModelLibrary:
                 f"newer one wrote it, else delete the folder {path.parent} and add the model again"
             ) from error
 
+    def renewed(self, version: ModelVersion) -> ModelVersion:
+        """The version as if it were added now, so that it is the newest of its kind. Raises `StoreError`."""
+        return self._recorded(replace(version, created_at_unix_ns=time.time_ns()), "renew a model in")
+
     def _renamed(self, version: ModelVersion, name: str) -> ModelVersion:
-        renamed = replace(version, name=name)
-        with self._writing("rename a model in"):
+        return self._recorded(replace(version, name=name), "rename a model in")
+
+    def _recorded(self, version: ModelVersion, what: str) -> ModelVersion:
+        with self._writing(what):
             draft = self._folder(version.digest) / f".record-{os.getpid()}"
-            _write_record(draft, renamed)
+            _write_record(draft, version)
             draft.replace(self._folder(version.digest) / _RECORD)
-        return renamed
+        return version
 
     def _write(self, version: ModelVersion, sources: Sequence[SourceFile]) -> None:
         """Copy into a folder beside the others, then rename it into its place; of one that is there mend the files."""
@@ -294,16 +306,18 @@ class ModelLibrary:
         with self._writing("write to"):
             make_private_folder(self._root)
             self._sweep()
-            folder = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._root))
+            folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=self._root))
+            held = _hold(folder)
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            held.close()
 
     def _sweep(self) -> None:
-        """Remove what a killed process left behind: scratch folders that nobody has touched for a day."""
+        """Remove what a killed process left behind, as a derivation's is that is interrupted."""
         for entry in self._entries():
-            if entry.name.startswith((".incoming-", ".removed-")) and entry.stat().st_mtime < time.time() - 86_400:
+            if entry.name.startswith((_SCRATCH, ".removed-")) and _is_left_behind(entry):
                 shutil.rmtree(entry, ignore_errors=True)
 
     @contextmanager
@@ -313,6 +327,33 @@ class ModelLibrary:
         except OSError as error:
             remedy = "free some space" if error.errno == ENOSPC else "check that the folder can be written"
             raise StoreError(f"cannot {what} the model library {self._root}: {error.strerror}; {remedy}") from error
+
+
+def _hold(folder: Path) -> IO[bytes]:
+    """Lock a file in it for as long as that stays open; the kernel lets go of it when this process is killed.
+
+    It gets its name once it is locked: whoever sees it can trust the lock.
+    """
+    draft = folder / f"{_HELD}.draft"
+    held = draft.open("wb")
+    with suppress(OSError):  # a disk without locks has a day's patience instead
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        draft.rename(folder / _HELD)
+    return held
+
+
+def _is_left_behind(folder: Path) -> bool:
+    """Whether nobody holds it any more; where nothing tells, whether nobody has touched it for a day."""
+    try:
+        with (folder / _HELD).open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        with suppress(OSError):  # its maker removed it meanwhile
+            return folder.stat().st_mtime < time.time() - 86_400
+        return False
 
 
 def _digest(files: Iterable[ModelFile]) -> str:
@@ -401,7 +442,11 @@ def refuse_unwritable(version: ModelVersion, verb: str) -> None:
 def add_child(
     library: ModelLibrary, parent: ModelVersion, model: onnx.ModelProto, suffix: str, derivation: Derivation
 ) -> ModelVersion:
-    """Keep `model` as a version made from `parent`, named after it with `suffix`. Raises `ModelError`, `StoreError`."""
+    """Keep `model` as a version made from `parent`, named after it with `suffix`, and return it.
+
+    Where the library has these very bytes, that version is returned as it is, however it was made. Raises `ModelError`,
+    also for what equals `parent`, and `StoreError`.
+    """
     with library.scratch() as folder:
         path = folder / "model.onnx"
         try:

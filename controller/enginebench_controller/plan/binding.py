@@ -1,11 +1,12 @@
 """Fitting the models of a plan to its batches, with derived copies where a fixed batch has to be rewritten."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from enginebench_controller.errors import InputError, ModelError, UnknownFormatError, UnknownModelError, typed_path
-from enginebench_controller.models.derive.quantize import int8_version
+from enginebench_controller.models.derive.quantize import CalibrationFolder, int8_version
 from enginebench_controller.models.derive.rebatch import rebatch
 from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.binding import bind
@@ -13,14 +14,19 @@ from enginebench_controller.models.inputs.input_set import prepare
 from enginebench_controller.models.inputs.shapes import parse_shapes
 from enginebench_controller.models.library import INT8_PREFIX, ModelLibrary
 from enginebench_controller.plan.configurations import BoundModel, input_set, length_assumptions, meant_for, with_values
+from enginebench_controller.plan.options import words_of
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import InputSet, ModelVersion
+
+_OF_INPUTS = ("shapes", "batch_axis")
+"""What a plan says of single inputs, and `models quantize` takes as well."""
 
 
 class Binder:
     """Resolves the names of a plan once, and binds each to the batches asked for.
 
-    "int8:NAME" is the INT8 version of NAME: the newest there is, or one made when it is first used.
+    "int8:NAME" is the INT8 version of NAME: one that was calibrated on the plan's folder of inputs, where it names one,
+    or else the newest there is, or one made when it is first used.
     `digests` maps a name to the exact version that an earlier benchmark used under it. Where the plan names a folder of
     inputs, they are prepared for each batch and kept in `inputs`.
     """
@@ -122,9 +128,29 @@ class Binder:
         """Raises `UnknownModelError` where there is none: half of a comparison is not to be run."""
         source = self._library.resolve(name.removeprefix(INT8_PREFIX))
         try:
-            found, was_there = int8_version(self._library, source, self._shapes, self._plan.input_values)
+            int8 = int8_version(self._library, source, self._shapes, self._plan.input_values, self._calibration())
         except ModelError as error:
             raise UnknownModelError(f"there is no INT8 version: {error}") from None
-        which = "was there already" if was_there else "was made now"
-        self._told[name] = f"{found.name} ({found.digest[:12]}), which {which}: {found.derivation}"
+        found, which = int8.version, "was there already" if int8.was_there else "was made now"
+        told = f"{found.name} ({found.digest[:12]}), which {which}: {found.derivation}"
+        if int8.is_on_others:
+            told += f"; the inputs of this run are others: {self._better(source, found)}"
+        self._told[name] = told
         return found
+
+    def _calibration(self) -> CalibrationFolder | None:
+        """The run's very inputs, where a folder has them."""
+        folder = self._plan.input_folder
+        return None if folder is None else CalibrationFolder(typed_path(folder), self._plan.image)
+
+    def _better(self, source: ModelVersion, found: ModelVersion) -> str:
+        """What makes an INT8 version that is calibrated on the run's inputs."""
+        own = {one.name for one in self._library.describe(source).inputs}
+        if own & self._plan.input_values.keys():  # which only a run can fill so
+            return f"without `enginebench models remove {found.digest[:12]}` none is made that is calibrated on them"
+        asked, default = self._plan.document(), Plan(models=self._plan.models).document()
+        fields = {name: {key: one for key, one in asked[name].items() if key in own} for name in _OF_INPUTS}
+        image = {name: one for name, one in asked["image"].items() if one != default["image"][name]}
+        words = words_of({"input_folder": asked["input_folder"], **fields, "image": image})
+        command = shlex.join(["enginebench", "models", "quantize", source.name, *words])
+        return f"`{command}` makes one that is calibrated on them"

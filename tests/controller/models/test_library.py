@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -443,3 +445,22 @@ def test_a_file_that_nobody_is_known_to_read_or_two_are_is_refused(library: Mode
     both = ModelLibrary(tmp_path / "library", own_formats=lambda: [NET, other])
     with pytest.raises(ModelError, match="may be net or mesh"):
         both.add(tmp_path / "a.net")
+
+
+def test_what_an_interrupted_derivation_left_behind_goes_with_the_next(library: ModelLibrary, tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; "
+        "from enginebench_controller.models.library import ModelLibrary\n"
+        "with ModelLibrary(Path(sys.argv[1])).scratch() as folder: print(folder, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "library"], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        left = Path(other.stdout.readline().decode().strip())
+        (left / "large").write_bytes(b"model")
+        with library.scratch():
+            assert left.is_dir(), "while its maker is there"
+        other.kill()
+    with library.scratch() as own:
+        assert not left.exists()
+        with library.scratch():
+            assert own.is_dir(), "as this process is itself"

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tiny_models import save, tiny_classifier, tiny_embedding
 
 import invented_profiles
 from enginebench_controller.errors import ModelError, UnknownModelError
 from enginebench_controller.home import Home
-from enginebench_controller.models.derive.quantize import quantize
+from enginebench_controller.models.derive.quantize import CalibrationFolder, quantize
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.int8 import beside_int8
 from enginebench_controller.plan.plan import make_plan
@@ -75,6 +76,41 @@ def test_an_int8_version_is_calibrated_on_inputs_filled_as_the_plan_says(home, n
     binder = Binder(home.library, home.inputs, plan)
     binder.resolve(plan.models)
     assert str(binder.versions[0].derivation).endswith("8 inputs of seed 0 with x=0.0..1.0")
+
+
+@pytest.fixture
+def pixels(tmp_path):
+    folder = tmp_path / "pixels"
+    folder.mkdir()
+    for number in range(2):
+        pixels = np.random.default_rng(number).uniform(0, 255, (3, 4, 4)).astype("f")
+        np.save(folder / f"{number}.npy", pixels)
+    return folder
+
+
+def on_files(folder, **fields):
+    return make_plan({"models": ["net", "int8:net"], "input_folder": str(folder), **fields}, "this test")
+
+
+def test_an_int8_version_is_calibrated_on_the_very_inputs_of_the_run(home, net, pixels):
+    found = bound(home, on_files(pixels))("int8:net", 1)
+    assert "was made now" in found.assumptions[0] and "2 inputs of pixels (" in found.assumptions[0]
+    again = bound(home, on_files(pixels))("int8:net", 1)
+    assert again.version == found.version and "others" not in again.assumptions[0]
+
+
+def test_one_that_was_calibrated_on_these_inputs_is_taken_before_a_newer_one(home, net, pixels):
+    older = quantize(home.library, net, given=CalibrationFolder(pixels))
+    newer = quantize(home.library, net)
+    assert bound(home, on_files(pixels))("int8:net", 1).version == older
+    assert bound(home, PLAN)("int8:net", 1).version == newer
+
+
+def test_one_that_was_calibrated_on_others_is_told_with_the_command_for_a_better_one(home, net, pixels):
+    quantize(home.library, net)
+    (told, *_) = bound(home, on_files(pixels, image={"scale": 1}))("int8:net", 1).assumptions
+    command = f"enginebench models quantize net --inputs {pixels} --image-scale 1"
+    assert told.endswith(f"the inputs of this run are others: `{command}` makes one that is calibrated on them")
 
 
 def test_a_model_that_cannot_be_quantized_ends_all_before_half_of_it_runs(home, tmp_path):

@@ -23,6 +23,7 @@ from enginebench_controller.models.derive.prune import prune as prune_model
 from enginebench_controller.models.derive.quantize import CalibrationFolder
 from enginebench_controller.models.derive.quantize import quantize as quantize_model
 from enginebench_controller.models.inputs.arrays import ImageOptions
+from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.models.zoo import PREFIX, ZOO
 from enginebench_controller.plan.options import OPTIONS, fields_of
 from enginebench_controller.plan.plan import make_plan
@@ -95,7 +96,7 @@ def quantize(
     model: Model,
     seed: Annotated[int, typer.Option(help="Seed of the calibration inputs.")] = 0,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="How many calibration inputs: 8, or all of --inputs.")
+        int | None, typer.Option(min=1, help="How many calibration inputs: 8, or all of --inputs (512 of more).")
     ] = None,
     inputs: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Calibrate on its .npy, .npz or image files, as for run.")
@@ -110,9 +111,10 @@ def quantize(
     if image and inputs is None:
         raise InputError("options for images need a folder of them: give --inputs FOLDER")
     made = deriving("quantizing")
+    source, before = library.resolve(model), _digests(library)
     child = quantize_model(
         library,
-        library.resolve(model),
+        source,
         calibration_seed=seed,
         samples=samples or SEEDED_SAMPLES,
         shapes=given_shapes(fields),
@@ -120,7 +122,7 @@ def quantize(
     )
     made(child)
     _print(child, as_json=json)
-    if not json:
+    if not _says_known(child, source, before) and not json:
         remark(str(child.derivation or ""))
 
 
@@ -133,9 +135,11 @@ def prune(
     """Make a child version whose smallest weights are zero."""
     library = default_home().library
     made = deriving("pruning")
-    child = prune_model(library, library.resolve(model), sparsity)
+    source, before = library.resolve(model), _digests(library)
+    child = prune_model(library, source, sparsity)
     made(child)
     _print(child, as_json=json)
+    _says_known(child, source, before)
 
 
 @group.command("convert")
@@ -182,6 +186,21 @@ def _once_listed(home: Home, make: Callable[[], ModelVersion]) -> ModelVersion:
         asyncio.run(list_engines(home, ()))
         with engines_asked():
             return make()
+
+
+def _digests(library: ModelLibrary) -> set[str]:
+    return {one.digest for one in library.versions() if library.is_whole(one)}
+
+
+def _says_known(child: ModelVersion, source: ModelVersion, before: set[str]) -> bool:
+    """Say where nothing was made: what was asked for was there, or came out as the bytes of something else."""
+    if child.digest not in before:
+        return False
+    if child.parent_digest == source.digest:
+        remark(f"{child.name} was there already: {child.derivation}")
+    else:
+        remark(f"these bytes are {child.name} already" + (f" ({_origin(child)})" if child.derivation else ""))
+    return True
 
 
 def _checked(image: dict[str, Any] | None) -> ImageOptions:

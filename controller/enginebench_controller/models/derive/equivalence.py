@@ -1,6 +1,6 @@
 """Proof that a rewritten model computes the same: ONNX Runtime runs both, and the items of a batch are compared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,8 @@ def compare_item_by_item(
         )
     except Exception as error:  # ONNX Runtime's exceptions share no other base
         raise DifferenceError(f"ONNX Runtime cannot run it: {_why(error)}") from error
-    tolerance = _TOLERANCE_QUANTIZED if _is_quantized(source) else _TOLERANCE
+    operators = (node.op_type for node in load_skeleton(source).graph.node)
+    tolerance = _TOLERANCE_QUANTIZED if is_quantized(operators) else _TOLERANCE
     for name, value in found.items():
         axis = _compare_output(name, value, [run[name] for run in runs], batch, source_batch, tolerance)
         if axis is not None:
@@ -139,9 +140,15 @@ def _output_names(session: Any) -> list[str]:
     return [output.name for output in session.get_outputs()]
 
 
-def _is_quantized(path: Path) -> bool:
-    names = {node.op_type for node in load_skeleton(path).graph.node}
-    return any("Quantize" in name or "Integer" in name or name.startswith("QLinear") for name in names)
+def is_quantized(operators: Iterable[str]) -> bool:
+    """Whether a model of these operators computes in 8 bits, be it by QDQ, by QLinear… or dynamically."""
+    operators = set(operators)
+    return any("Quantize" in one or one.startswith("QLinear") for one in operators) or is_dynamic(operators)
+
+
+def is_dynamic(operators: Iterable[str]) -> bool:
+    """Whether ranges are found at every inference, as `quantize_dynamic` makes it, so that nothing is calibrated."""
+    return any("Integer" in one or one.startswith("DynamicQuantize") for one in operators)
 
 
 def _why(error: Exception) -> str:

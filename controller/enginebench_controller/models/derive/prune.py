@@ -98,12 +98,27 @@ def _origin(
     return None if tensor is None else (name, tensor)
 
 
+def _nonzero(model: onnx.ModelProto) -> int:
+    """How many elements of the weights that pruning reaches are not zero."""
+    weights = _distinct(model.graph).values()
+    return sum(int(np.count_nonzero(numpy_helper.to_array(one.tensor))) for one in weights)
+
+
+def _refuse_unchanged(version: ModelVersion, model: onnx.ModelProto, nonzero: int) -> None:
+    """Raise `ModelError` where no further weight became zero: the child would be its parent under another name."""
+    if _nonzero(model) == nonzero:
+        raise ModelError(
+            f"{version.name} is not pruned, as nothing changed: so many of its weights are zero already, or the share "
+            "is less than one weight of any layer; give a larger one"
+        )
+
+
 @deriving
 def prune(library: ModelLibrary, version: ModelVersion, sparsity: float) -> ModelVersion:
     """The child of `version` whose smallest weights are zero, the share `sparsity` of every layer.
 
-    Raises `ModelError` for a share outside (0, 1) or a model without weights to prune, `StoreError` when the library
-    cannot be written.
+    Raises `ModelError` for a share outside (0, 1), one that changes nothing or a model without weights to prune,
+    `StoreError` when the library cannot be written.
     """
     if not 0 < sparsity < 1:
         raise ModelError(f"a sparsity of {sparsity} is not between 0 and 1; 0.9 zeroes nine weights of ten")
@@ -111,8 +126,10 @@ def prune(library: ModelLibrary, version: ModelVersion, sparsity: float) -> Mode
     if known := library.derived(version, derivation):
         return known
     model = load_whole(library, version, "pruned")
+    nonzero = _nonzero(model)
     if prune_weights(model, sparsity) == 0:
         raise ModelError(f"{version.name} cannot be pruned: no Conv, Gemm or MatMul of it has constant weights")
+    _refuse_unchanged(version, model, nonzero)
     return add_child(library, version, model, f"sparse{sparsity * 100:g}", derivation)
 
 
@@ -128,8 +145,10 @@ def prune_by_weight(library: ModelLibrary, version: ModelVersion, sparsities: Ma
     if known := library.derived(version, derivation):
         return known
     model = load_whole(library, version, "pruned")
+    nonzero = _nonzero(model)
     if prune_weights(model, chosen) == 0:
         raise ModelError(f"{version.name} cannot be pruned so: none of its weights is to get zeros")
+    _refuse_unchanged(version, model, nonzero)
     return add_child(library, version, model, "sparse-by-weight", derivation)
 
 

@@ -2,19 +2,22 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_controller.errors import ModelError
+from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.models.bounded import deriving
+from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.arrays import ImageOptions
-from enginebench_controller.models.inputs.binding import GivenShapes, bind
-from enginebench_controller.models.inputs.input_set import prepare
-from enginebench_controller.models.inputs.values import seeded_inputs
+from enginebench_controller.models.inputs.binding import Binding, GivenShape, GivenShapes, bind
+from enginebench_controller.models.inputs.input_set import Selection, prepare
+from enginebench_controller.models.inputs.shapes import joined
+from enginebench_controller.models.inputs.values import given_values, seeded_inputs
 from enginebench_controller.models.library import ModelLibrary, add_child, load_whole, refuse_unwritable
 from enginebench_controller.records import Derivation, DerivationKind, InputSet, InputTensor, InputValues, ModelVersion
 from enginebench_controller.records.model import int8_versions
@@ -33,36 +36,95 @@ class CalibrationInputs:
 def seeded_calibration(seed: int, samples: int, values: Sequence[InputValues] = ()) -> CalibrationInputs:
     """Random inputs inside the bounds that the model's tables set, filled with `values` where they tell."""
     return CalibrationInputs(
-        f"{samples} inputs of seed {seed}" + (f" with {', '.join(map(str, values))}" if values else ""),
+        _with_values(f"{samples} inputs of seed {seed}", values),
         lambda inputs: (seeded_inputs(inputs, seed + number, values) for number in range(samples)),
     )
 
 
 @dataclass(frozen=True)
 class CalibrationFolder:
-    """A folder of .npy, .npz or image files, as `run --inputs` takes them; `most` of its samples, or all for None."""
+    """A folder of .npy, .npz or image files, as `run --inputs` takes them.
+
+    `count` is how many inputs are made of its samples, of which more are taken at equal distances; None for all there
+    are, up to `_ENOUGH`.
+    """
 
     folder: Path
     image: ImageOptions = field(default_factory=ImageOptions)
-    most: int | None = None
+    count: int | None = None
 
-    def prepared(self, inputs: Sequence[InputTensor], scratch: Path) -> CalibrationInputs:
-        """The samples as arrays under `scratch`, which must last as long as they are read. Raises `InputError`."""
-        found, paths = prepare(self.folder, inputs, self.image, scratch / "calibration")
-        chosen = found.items[: self.most]
+    def prepared(
+        self, inputs: Sequence[InputTensor], scratch: Path, values: Sequence[InputValues] = ()
+    ) -> CalibrationInputs:
+        """The samples as arrays under `scratch`, which must last as long as they are read. Raises `InputError`.
+
+        Inputs that `values` tell of are filled with these, and need no files.
+        """
+        filled = {one.input for one in values}
+        files = [one for one in inputs if one.name not in filled]
+        selection = Selection(self.count or _ENOUGH, is_spread=True, only_finite=True)
+        found, paths = prepare(self.folder, files, self.image, scratch / "calibration", selection)
+        if self.count is not None and found.count < self.count:
+            raise InputError(
+                f"{self.folder} gives {found.count} inputs ({found.preparation}), not the {self.count} of --samples: "
+                "add files, or leave --samples out to take all there are"
+            )
 
         def items(_: Sequence[InputTensor]) -> Iterator[Item]:
-            for files in chosen:
-                yield {file.input: np.load(paths[file.sha256], allow_pickle=False) for file in files}
+            rest = [one for one in inputs if one.name in filled]
+            for number, item in enumerate(found.items):
+                yield {one.input: np.load(paths[one.sha256], allow_pickle=False) for one in item} | seeded_inputs(
+                    rest, number, values
+                )
 
-        return CalibrationInputs(_said(found, len(chosen)), items)
+        return CalibrationInputs(_with_values(_said(found), values), items)
 
 
-def _said(found: InputSet, samples: int) -> str:
+_ENOUGH = 512
+"""Ranges hardly widen with more, and each is an inference. A run's 64 are fewer, as they stay in memory."""
+
+
+def _said(found: InputSet) -> str:
     """The folder's name, how many of its inputs, a digest of their contents, and how they were prepared."""
-    contents = [f"{file.input}={file.sha256}" for item in found.items[:samples] for file in item]
+    contents = [f"{file.input}={file.sha256}" for item in found.items for file in item]
     digest = hashlib.sha256("\n".join(contents).encode()).hexdigest()[:12]
-    return f"{samples} inputs of {found.name} ({digest}; {found.preparation})"
+    return f"{found.count} inputs of {found.name} ({digest}; {found.preparation})"
+
+
+def _with_values(said: str, values: Sequence[InputValues]) -> str:
+    return said + (f" with {', '.join(map(str, values))}" if values else "")
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What is asked of a quantization: see `quantize`."""
+
+    seed: int = 0
+    samples: int = 8
+    shapes: GivenShapes = field(default_factory=dict)
+    given: CalibrationFolder | None = None
+    said: Mapping[str, str] = field(default_factory=dict)
+
+    def calibration(self, own: ModelDescription, bound: Binding, scratch: Path) -> CalibrationInputs:
+        """The inputs, with files under `scratch`. Raises `InputError`."""
+        if self.given is not None:
+            found = self.given.prepared(bound.inputs, scratch, given_values(bound.inputs, self.said))
+        else:
+            found = seeded_calibration(self.seed, self.samples, bound.varied_values(self.said))
+        return replace(found, said=", ".join([found.said, *_closed(own, bound, self.shapes)]))
+
+
+def _closed(own: ModelDescription, bound: Binding, shapes: GivenShapes) -> Iterator[str]:
+    """The sizes of inputs that the model leaves open, but for the batch, and the places of the batch that were said."""
+    dims = {one.name: one.dims for one in own.inputs}
+    for one in bound.inputs:
+        at = one.batch_axis if one.items is not None else None
+        sizes = dims.get(one.name)
+        if sizes is None or any(not isinstance(size, int) for axis, size in enumerate(sizes) if axis != at):
+            yield f"{one.name}={joined(one.shape)}"
+        given = shapes.get(one.name)
+        if isinstance(given, GivenShape) and given.batch_axis is not None:
+            yield f"batch axis {one.name}={given.batch_axis}"
 
 
 @deriving
@@ -77,9 +139,10 @@ def quantize(
 ) -> ModelVersion:
     """The INT8 child of `version`, calibrated on `samples` seeded inputs or on `given` ones; made once and then found.
 
-    What it was calibrated on stands in its derivation. `shapes` closes open dimensions of the inputs, as for a run, in
-    which seeded ones are filled as `said`, in the words of `--input`, as far as they stay different, and lengths with
-    those of the whole inputs.
+    What it was calibrated on stands in its derivation. One that is found is then the newest, as one that is made is.
+    `shapes` closes open dimensions of the inputs, as for a run, in which seeded ones are filled as `said`, in the words
+    of `--input`, as far as they stay different, and lengths with those of the whole inputs; beside `given` ones, inputs
+    that are `said` need no files.
     Raises `ModelError` with the reason where the model cannot be quantized, `InputError` for given inputs that do not
     fit, `StoreError` when the library cannot be written.
     """
@@ -87,21 +150,36 @@ def quantize(
     from enginebench_controller.models.derive.onnxruntime_int8 import QuantizationError, quantized  # noqa: PLC0415
 
     refuse_unwritable(version, "quantized")
-    bound = bind(library.describe(version), 1, shapes)
-    values = bound.varied_values(said or {})
+    own = library.describe(version)
+    bound = bind(own, 1, shapes)
+    wish = _Wish(calibration_seed, samples, shapes or {}, given, said or {})
     with library.scratch() as folder:
-        calibration = seeded_calibration(calibration_seed, samples, values)
-        if given is not None:
-            calibration = given.prepared(bound.inputs, folder)
+        calibration = wish.calibration(own, bound, folder)
         derivation = Derivation(DerivationKind.QUANTIZED, said=calibration.said)
         if known := library.derived(version, derivation):
-            return known
-        model, sample = load_whole(library, version, "quantized"), seeded_inputs(bound.inputs, 0, values)
+            return _as_newest(library, known, version)
+        model = load_whole(library, version, "quantized")
+        trials = [seeded_inputs(bound.inputs, seed, bound.varied_values(wish.said)) for seed in (0, 1)]
         try:
-            child = quantized(model, sample, calibration.items(bound.inputs), folder)
+            child = quantized(model, trials, lambda: calibration.items(bound.inputs), folder)
         except QuantizationError as error:
             raise ModelError(f"{version.name} cannot be quantized: {error}") from error
-    return add_child(library, version, child, "int8", derivation)
+    return _as_newest(library, add_child(library, version, child, "int8", derivation), version)
+
+
+def _as_newest(library: ModelLibrary, known: ModelVersion, parent: ModelVersion) -> ModelVersion:
+    """Who asks for a version again means it from then on: `int8:` stands for the newest."""
+    versions = [one.digest for one in int8_versions(library.versions(), parent.digest)]
+    return library.renewed(known) if known.digest in versions[1:] else known
+
+
+@dataclass(frozen=True)
+class Int8Version:
+    """What `int8:` stands for. `is_on_others`: it was there already, calibrated on other inputs than the given ones."""
+
+    version: ModelVersion
+    was_there: bool
+    is_on_others: bool = False
 
 
 def int8_version(
@@ -109,14 +187,25 @@ def int8_version(
     version: ModelVersion,
     shapes: GivenShapes | None = None,
     said: Mapping[str, str] | None = None,
-) -> tuple[ModelVersion, bool]:
-    """The newest INT8 version of a model, and whether it was there already; one on seeded inputs is made where none is.
+    given: CalibrationFolder | None = None,
+) -> Int8Version:
+    """The INT8 version of a model that was calibrated on the `given` inputs, or else the newest; made where none is.
 
-    Of `shapes` and of what is `said` that counts which is of inputs that the model has. Raises as `quantize` does.
+    One is made on `given` inputs, or on seeded ones. Of `shapes` and of what is `said` that counts which is of inputs
+    that the model has. Raises as `quantize` does.
     """
-    if (known := next(filter(library.is_whole, int8_versions(library.versions(), version.digest)), None)) is not None:
-        return known, True
-    own = {one.name for one in library.describe(version).inputs}
-    meant = {name: one for name, one in (shapes or {}).items() if name in own}
-    filled = {name: one for name, one in (said or {}).items() if name in own}
-    return quantize(library, version, shapes=meant, said=filled), False
+    own = library.describe(version)
+    names = {one.name for one in own.inputs}
+    meant = {name: one for name, one in (shapes or {}).items() if name in names}
+    filled = {name: one for name, one in (said or {}).items() if name in names}
+    known = [one for one in int8_versions(library.versions(), version.digest) if library.is_whole(one)]
+    if not known:
+        return Int8Version(quantize(library, version, shapes=meant, given=given, said=filled), was_there=False)
+    if given is None:
+        return Int8Version(known[0], was_there=True)
+    wish, wished = _Wish(shapes=meant, given=given, said=filled), ""
+    # Inputs that cannot calibrate may well be measured; where they do not fit, whoever prepares the run says so.
+    with suppress(InputError), library.scratch() as folder:
+        wished = wish.calibration(own, bind(own, 1, meant), folder).said
+    fitting = [one for one in known if one.derivation and one.derivation.said == wished]
+    return Int8Version(next(iter(fitting), known[0]), was_there=True, is_on_others=not fitting)

@@ -18,8 +18,9 @@ import math
 import os
 import re
 import tempfile
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,29 @@ _NOT_IN_FILE_NAMES = re.compile(r"[/\\:*?\"<>|\0]")
 Tensors = dict[str, NDArray[Any]]
 
 
+@dataclass(frozen=True)
+class Selection:
+    """How many inputs are made of a folder at most, and which of its samples go into them where that is not all.
+
+    The first ones, or, where `is_spread`, ones at equal distances: files are often called after what they show.
+    `only_finite` refuses arrays that hold infinities or NaN.
+    """
+
+    most: int = MAX_INPUTS
+    is_spread: bool = False
+    only_finite: bool = False
+
+
+ROTATION = Selection()
+"""What a run goes through again and again."""
+
+
 def prepare(
-    folder: Path, inputs: Sequence[InputTensor], options: ImageOptions, store_in: Path
+    folder: Path,
+    inputs: Sequence[InputTensor],
+    options: ImageOptions,
+    store_in: Path,
+    selection: Selection = ROTATION,
 ) -> tuple[InputSet, Mapping[str, Path]]:
     """Make the input set that the files in `folder` amount to, for the `inputs` of a run with their full shapes.
 
@@ -66,11 +88,11 @@ def prepare(
     for tensor in inputs:
         _dtype(tensor)
     found = _list(folder, inputs)
-    samples, images = _samples(found, inputs, options)
-    stack = _Stack(inputs, sum(sample.rows for sample in samples))
+    samples, images = _samples(found, inputs, _Reader(inputs, options, selection))
+    stack = _Stack(inputs, sum(len(sample.rows) for sample in samples), selection)
     paths: dict[str, Path] = {}
     items = []
-    for batch in stack.batches(samples):
+    for batch in stack.batches(stack.chosen(samples)):
         files = [_write(name, values, store_in) for name, values in batch.items()]
         paths |= {file.sha256: path for file, path in files}
         items.append(tuple(file for file, _ in files))
@@ -89,15 +111,15 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Sample:
-    """One file, or one file for each input, that yields `rows` samples of the model."""
+    """One file, or one file for each input, whose `rows` are samples of the model."""
 
-    rows: int
+    rows: Sequence[int]
     read: Mapping[str, Callable[[], NDArray[Any]]]
 
     def __iter__(self) -> Iterator[Tensors]:
         """Its samples one by one, without the batch."""
         arrays = {name: read() for name, read in self.read.items()}
-        for row in range(self.rows):
+        for row in self.rows:
             yield {name: values[row] for name, values in arrays.items()}
 
 
@@ -145,9 +167,8 @@ def _refuse_incomplete(name: str, files: Mapping[str, Path], inputs: Sequence[In
         raise InputError(f"{name!r} in {folder} has no file for input {missing[0]!r}: add {expected}")
 
 
-def _samples(found: _Found, inputs: Sequence[InputTensor], options: ImageOptions) -> tuple[list[_Sample], list[str]]:
+def _samples(found: _Found, inputs: Sequence[InputTensor], reader: "_Reader") -> tuple[list[_Sample], list[str]]:
     """What each sample reads, checked by headers only, and a sentence for each input that images feed."""
-    reader = _Reader(inputs, options)
     samples = []
     for files in found.files:
         rows_and_reads = {tensor.name: reader.open(tensor, files[tensor.name]) for tensor in inputs}
@@ -155,15 +176,16 @@ def _samples(found: _Found, inputs: Sequence[InputTensor], options: ImageOptions
         if len(set(rows.values())) > 1:
             listed = ", ".join(f"{count} of {name!r}" for name, count in rows.items())
             raise InputError(f"{files[inputs[0].name]} and what belongs to it differ in samples: {listed}")
-        samples.append(_Sample(rows[inputs[0].name], {name: read for name, (_, read) in rows_and_reads.items()}))
+        samples.append(_Sample(range(rows[inputs[0].name]), {name: read for name, (_, read) in rows_and_reads.items()}))
     return samples, reader.sentences
 
 
 class _Reader:
     """Opens files for inputs: checks what they claim, and says how to read them later."""
 
-    def __init__(self, inputs: Sequence[InputTensor], options: ImageOptions) -> None:
+    def __init__(self, inputs: Sequence[InputTensor], options: ImageOptions, selection: Selection) -> None:
         self._options = options
+        self._only_finite = selection.only_finite
         self._single = len(inputs) == 1
         self._stacks = _batch(inputs) is not None
         self._sentences: dict[str, str] = {}
@@ -185,6 +207,8 @@ class _Reader:
 
         def read() -> NDArray[Any]:
             values = _checked(array.read(), tensor, array.label)
+            if self._only_finite:
+                _refuse_infinite(values, tensor, array.label)
             if self._stacks and array.shape != self._rest(tensor):
                 values = np.moveaxis(values, tensor.batch_axis or 0, 0)
             return values.reshape(rows, *self._rest(tensor))
@@ -229,7 +253,8 @@ class _Reader:
 class _Stack:
     """Stacks samples to the inputs of a run."""
 
-    def __init__(self, inputs: Sequence[InputTensor], samples: int) -> None:
+    def __init__(self, inputs: Sequence[InputTensor], samples: int, selection: Selection) -> None:
+        self._selection = selection
         self._batch = _batch(inputs)
         self._axes = {tensor.name: tensor.batch_axis or 0 for tensor in inputs}
         self._samples = samples
@@ -242,11 +267,26 @@ class _Stack:
         used = self._count * size
         if used < self._samples:
             taken = f"the first {used} of {self._samples} samples"
+            if self._selection.is_spread:
+                taken = f"{used} of {self._samples} samples at equal distances"
         else:
             taken = f"{self._samples} samples" if self._samples > 1 else "1 sample"
         stacked = f"{self._count} inputs of batch {size}" if self._batch else f"{self._count} inputs"
         again = ", starting over to fill the last" if used > self._samples else ""
         return [f"{taken} as {stacked}{again}"]
+
+    def chosen(self, samples: Sequence[_Sample]) -> list[_Sample]:
+        """Those that are stacked, each with those of its rows that are; files of which none is are not read."""
+        used = min(self._count * (self._batch or 1), self._samples)
+        if not self._selection.is_spread or used == self._samples:
+            return list(samples)
+        wanted = [number * self._samples // used for number in range(used)]
+        starts = itertools.accumulate((len(one.rows) for one in samples), initial=0)
+        rows = (
+            [row - start for row in wanted[bisect_left(wanted, start) : bisect_left(wanted, start + len(one.rows))]]
+            for start, one in zip(starts, samples, strict=False)
+        )
+        return [replace(one, rows=kept) for one, kept in zip(samples, rows, strict=True) if kept]
 
     def batches(self, samples: Sequence[_Sample]) -> Iterator[Tensors]:
         """The inputs one by one, so that only one is in memory; each has a row for every sample of the batch."""
@@ -261,7 +301,7 @@ class _Stack:
     def _number(self, inputs: Sequence[InputTensor]) -> int:
         size_bytes = sum(math.prod(tensor.shape) * _dtype(tensor).itemsize for tensor in inputs)
         fitting = max(1, MAX_SET_BYTES // max(1, size_bytes))
-        return min(math.ceil(self._samples / (self._batch or 1)), MAX_INPUTS, fitting)
+        return min(math.ceil(self._samples / (self._batch or 1)), self._selection.most, fitting)
 
 
 def _batch(inputs: Iterable[InputTensor]) -> int | None:
@@ -297,6 +337,15 @@ def _checked(values: NDArray[Any], tensor: InputTensor, label: str) -> NDArray[A
             f"{label} holds {wrong}, and the table that input {tensor.name!r} selects from has {bound} rows"
         )
     return values
+
+
+def _refuse_infinite(values: NDArray[Any], tensor: InputTensor, label: str) -> None:
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        wrong = values[~np.isfinite(values)]
+        raise InputError(
+            f"{label} holds {wrong.size} numbers that are not finite, such as {wrong.flat[0]}, for input "
+            f"{tensor.name!r}: leave the file out, or write it anew without them"
+        )
 
 
 def _write(name: str, values: NDArray[Any], store_in: Path) -> tuple[InputFile, Path]:

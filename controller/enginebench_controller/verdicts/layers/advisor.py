@@ -7,6 +7,7 @@ from enginebench_controller.graph.matching.kinds import QUANTIZERS
 from enginebench_controller.graph.matching.matched import LayerCategory
 from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.roofline import roof_precision, rooflines
+from enginebench_controller.models.derive.equivalence import is_quantized
 from enginebench_controller.models.library import INT8_PREFIX
 from enginebench_controller.plan.int8 import beside_int8
 from enginebench_controller.plan.plan import run_command
@@ -248,7 +249,7 @@ def is_int8(subject: AdvisedProfile) -> bool:
     """
     if any(roof_precision(subject.profile.layers[at].precision) == "int8" for at in subject.products()):
         return True
-    return any(node.op_type in QUANTIZERS or node.op_type.startswith("QLinear") for node in subject.profile.nodes)
+    return is_quantized(node.op_type for node in subject.profile.nodes)
 
 
 def _ability(subject: AdvisedProfile) -> tuple[str, dict[str, float | str]] | None:
@@ -271,8 +272,8 @@ def _peak(subject: AdvisedProfile, precision: str) -> float | None:
 def _fits(peak: Peak, profile: Profile, precision: str) -> bool:
     asked = profile.configuration
     return (
-        (peak.target, peak.engine, peak.device, peak.cores)
-        == (profile.target, profile.engine, asked.device, asked.cores)
+        peak.is_of(profile.target, profile.host.cpu_model)
+        and (peak.engine, peak.device, peak.cores) == (profile.engine, asked.device, asked.cores)
         and profile.host.has_as_fastest(asked.cluster)
         and peak.kind is PeakKind.FLOPS
         and peak.precision == precision

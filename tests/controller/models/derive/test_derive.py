@@ -9,11 +9,13 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import quantize_dynamic
 from tiny_models import make_model, save, tiny_classifier, tiny_embedding
 
 from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.models.derive.prune import prunable_weights, prune, prune_by_weight
-from enginebench_controller.models.derive.quantize import CalibrationFolder, quantize
+from enginebench_controller.models.derive.quantize import CalibrationFolder, int8_version, quantize
+from enginebench_controller.models.inputs.shapes import NO_BATCH, GivenShape
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import ModelVersion
 
@@ -84,8 +86,16 @@ def test_what_has_nothing_to_quantize_or_is_quantized_already_is_refused(library
     with pytest.raises(ModelError, match="no layer that can be quantized"):
         quantize(library, library.add(save(tiny_embedding(), tmp_path / "e.onnx")))
     child = quantize(library, library.add(save(tiny_classifier(), tmp_path / "m.onnx")))
-    with pytest.raises(ModelError, match="m-int8 cannot be quantized: it is quantized already"):
+    with pytest.raises(ModelError, match=r"m-int8 cannot be quantized: it is quantized already$"):
         quantize(library, child)
+
+
+def test_what_is_quantized_dynamically_is_told_so(library: ModelLibrary, tmp_path: Path) -> None:
+    weights = {"w": np.random.default_rng(0).standard_normal((8, 4)).astype("f")}
+    model = make_model([helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", [1, 8])], [("y", [1, 4])], weights)
+    quantize_dynamic(save(model, tmp_path / "m.onnx"), tmp_path / "dynamic.onnx")
+    with pytest.raises(ModelError, match=r"it is quantized already \(dynamically\)"):
+        quantize(library, library.add(tmp_path / "dynamic.onnx"))
 
 
 def test_what_does_not_run_is_refused_in_the_quantizers_words(library: ModelLibrary, tmp_path: Path) -> None:
@@ -115,7 +125,7 @@ def test_an_int8_child_is_calibrated_on_lengths_as_a_run_has_them(
 ) -> None:
     parent = speech(library, tmp_path)
     child = quantize(library, parent, shapes={"signal": (1, 32, 8)}, said=said)
-    assert str(child.derivation).endswith(f"min-max over 8 inputs of seed 0 with {told}")
+    assert str(child.derivation).endswith(f"min-max over 8 inputs of seed 0 with {told}, signal=1x32x8")
     given = {"signal": np.random.default_rng(5).standard_normal((1, 32, 8)).astype("f"), "length": np.array([32])}
     found, expected = (
         onnxruntime.InferenceSession(library.main_path(one)).run(None, given)[0] for one in (child, parent)
@@ -193,6 +203,26 @@ def test_a_sparsity_outside_0_and_1_is_refused(library: ModelLibrary, tmp_path: 
         prune(library, library.add(save(tiny_classifier(), tmp_path / "m.onnx")), sparsity)
 
 
+def test_weights_that_are_zero_already_are_not_pruned_again(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    sparse = prune(library, parent, 0.9)
+    for share in (0.5, 1e-9):
+        with pytest.raises(ModelError, match="m-sparse90 is not pruned, as nothing changed"):
+            prune(library, sparse, share)
+    with pytest.raises(ModelError, match="nothing changed"):
+        prune_by_weight(library, sparse, {"fc": 0.5})
+    assert library.resolve("m-sparse90") == sparse
+
+
+def test_bytes_that_are_a_version_already_stay_that_one(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    half = prune(library, parent, 0.5)
+    assert prune(library, parent, 0.5000001) == half
+    more = prune(library, parent, 0.9)
+    assert prune(library, half, 0.9) == more, "with the name, the parent and the share of before"
+    assert {one.name for one in library.versions()} == {"m", "m-sparse50", "m-sparse90"}
+
+
 def test_a_model_without_layers_to_prune_is_refused(library: ModelLibrary, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no Conv, Gemm or MatMul"):
         prune(library, library.add(save(tiny_embedding(), tmp_path / "m.onnx")), 0.5)
@@ -254,8 +284,9 @@ def test_the_same_samples_are_found_again_and_fewer_are_another_version(library:
     given = calibration_folder(tmp_path / "samples", scale=1.0)
     child = quantize(library, parent, given=given)
     assert quantize(library, parent, given=given) == child
-    fewer = quantize(library, parent, given=replace(given, most=1))
+    fewer = quantize(library, parent, given=replace(given, count=1))
     assert "over 1 inputs of samples" in str(fewer.derivation)
+    assert "1 of 3 samples at equal distances" in str(fewer.derivation)
     assert fewer.derivation != child.derivation
 
 
@@ -267,3 +298,96 @@ def test_samples_that_do_not_fit_are_refused_with_what_was_expected(library: Mod
         quantize(library, parent, given=CalibrationFolder(tmp_path / "odd"))
     with pytest.raises(InputError, match="cannot read the folder"):
         quantize(library, parent, given=CalibrationFolder(tmp_path / "absent"))
+
+
+def test_a_calibration_file_with_numbers_that_are_not_finite_is_named(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    for wrong in (np.inf, np.nan):
+        given = calibration_folder(tmp_path / str(wrong), scale=1.0)
+        broken = np.zeros((3, 4, 4), "f")
+        broken[0, 1, 2] = wrong
+        np.save(given.folder / "sample1.npy", broken)
+        expected = rf"sample1\.npy holds 1 numbers that are not finite, such as {wrong}, for input 'x'"
+        with pytest.raises(InputError, match=expected):
+            quantize(library, parent, given=given)
+
+
+def test_inputs_on_which_nothing_comes_alive_calibrate_nothing(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    with pytest.raises(ModelError, match=r"calibration inputs are zero; calibrate on other inputs.*--inputs FOLDER"):
+        quantize(library, parent, given=calibration_folder(tmp_path / "zeros", scale=0.0))
+    assert library.versions() == [parent]
+
+
+def test_a_version_that_no_input_changes_is_refused(library: ModelLibrary, tmp_path: Path) -> None:
+    """All of these are negative or zero, and behind the Relu there is nothing of them."""
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Conv", ["r", "w"], ["y"])]
+    weights = {"w": 0.01 * np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype("f")}
+    model = make_model(nodes, [("x", ["batch", 3, 4, 4])], [("y", ["batch", 4, 2, 2])], weights)
+    parent = library.add(save(model, tmp_path / "m.onnx"))
+    given = calibration_folder(tmp_path / "dark", scale=0.0)
+    np.save(given.folder / "sample0.npy", np.full((3, 4, 4), -1, "f"))
+    with pytest.raises(ModelError, match=r"gives the same outputs whatever its own inputs are; calibrate on other"):
+        quantize(library, parent, given=given)
+
+
+def test_one_sample_of_pixels_that_random_inputs_are_nothing_beside_calibrates_well(
+    library: ModelLibrary, tmp_path: Path
+) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["y"]),
+    ]
+    weights = {"w": 0.01 * np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype("f")}
+    model = make_model(nodes, [("x", ["batch", 3, 16, 16])], [("y", ["batch", 4, 1, 1])], weights)
+    parent = library.add(save(model, tmp_path / "m.onnx"))
+    given = calibration_folder(tmp_path / "pixels", scale=1.0, count=0)
+    np.save(given.folder / "a.npy", np.random.default_rng(0).uniform(0, 255, (3, 16, 16)).astype("f"))
+    assert quantize(library, parent, given=given).parent_digest == parent.digest
+
+
+def test_samples_are_taken_at_equal_distances_of_all_there_are(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    given = calibration_folder(tmp_path / "pets", scale=1.0, count=0)
+    random = np.random.default_rng(1)
+    for name, scale in (("cat", 1.0), ("dog", 100.0)):
+        np.save(given.folder / f"{name}.npy", scale * random.standard_normal((60, 3, 4, 4)).astype("f"))
+    everything, spread = (quantize(library, parent, given=replace(given, count=count)) for count in (None, 4))
+    assert "120 inputs of pets" in str(everything.derivation) and "; 120 samples as" in str(everything.derivation)
+    assert "4 inputs of pets" in str(spread.derivation)
+    assert "4 of 120 samples at equal distances" in str(spread.derivation)
+    assert all(weights_of(library.main_path(one))["x_scale"] > 0.5 for one in (everything, spread)), "dogs as well"
+
+
+def test_more_samples_than_there_are_cannot_be_had(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    given = replace(calibration_folder(tmp_path / "few", scale=1.0), count=4)
+    with pytest.raises(InputError, match=r"few gives 3 inputs \(3 samples as .*\), not the 4 of --samples"):
+        quantize(library, parent, given=given)
+
+
+def test_other_sizes_of_open_dimensions_make_another_version(library: ModelLibrary, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("GlobalAveragePool", ["c"], ["y"]),
+    ]
+    weights = {"w": np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype("f")}
+    model = make_model(nodes, [("x", ["batch", 3, "height", "width"])], [("y", ["batch", 4, 1, 1])], weights)
+    parent = library.add(save(model, tmp_path / "m.onnx"))
+    small, large = (quantize(library, parent, shapes={"x": (1, 3, size, size)}) for size in (8, 64))
+    assert small.digest != large.digest
+    assert [str(one.derivation).rpartition(", ")[2] for one in (small, large)] == ["x=1x3x8x8", "x=1x3x64x64"]
+    said = GivenShape((1, 3, 8, 8), None, NO_BATCH)
+    assert str(quantize(library, parent, shapes={"x": said}).derivation) == str(small.derivation), "the same bytes"
+
+
+def test_one_that_is_asked_for_again_is_the_newest_from_then_on(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    given = calibration_folder(tmp_path / "samples", scale=10.0)
+    better = quantize(library, parent, given=given)
+    quantize(library, parent, samples=1)
+    again = quantize(library, parent, given=given)
+    assert again.digest == better.digest
+    assert int8_version(library, parent).version == again
+    assert quantize(library, parent, given=given) == again

@@ -75,7 +75,7 @@ def test_int8_that_was_measured_to_be_faster():
     assert not only("int8-unused", plain(), peaks=(peak("f32", 1e9), peak("int8", 1.1e9)))
 
 
-@pytest.mark.parametrize("strange", [{"target": "other"}, {"cores": 1}, {"device": "GPU"}])
+@pytest.mark.parametrize("strange", [{"target": "other"}, {"cores": 1}, {"device": "GPU"}, {"cpu_model": "Other"}])
 def test_peaks_of_other_runs_say_nothing(strange):
     peaks = [replace(one, **strange) for one in (peak("f32", 1e9), peak("int8", 2e9))]
     assert not only("int8-unused", plain(), peaks=peaks)
@@ -283,6 +283,11 @@ def test_a_profile_that_no_plan_can_ask_for_is_advised_on_as_well():
     strange = replace(plain(host=VNNI), configuration=Configuration("CPU", 1, 2, precision="odd"))
     (found,) = only("int8-unused", strange)
     assert "`enginebench run" in found.remedy
+
+
+def test_a_model_that_is_quantized_dynamically_is_not_to_be_quantized():
+    nodes = (node(0, "DynamicQuantizeLinear"), node(1, "MatMulInteger"), *NODES[2:])
+    assert not only("int8-unused", plain(nodes=nodes, host=VNNI))
 
 
 def test_a_model_that_takes_bytes_is_no_int8_model():
