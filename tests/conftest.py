@@ -30,8 +30,10 @@ if find_spec("jsonschema") and find_spec("typer"):  # likewise
 
 
 @pytest.hookimpl(tryfirst=True)  # before that of xdist, which reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep tests together that share what their module makes, as an agent: each process would make it for itself."""
+    if not config.pluginmanager.hasplugin("xdist"):  # there are no groups then
+        return
     for item in items:
         made = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009 (pytest tells it nowhere else)
         place = item.nodeid.partition("::")[0]

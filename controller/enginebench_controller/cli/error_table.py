@@ -58,7 +58,8 @@ EXITS: Mapping[int, ErrorExplanation] = {
     ),
     ExitCode.UNREACHABLE: ErrorExplanation(
         "A target, or the object store of a lake, does not answer; or a target is not what it was when what is resumed "
-        "began. A search that ends so has no answer yet, and goes on with `enginebench resume ID`.",
+        "began; or one of a search under way is somebody else's for now. A search that ends so has no answer yet, and "
+        "goes on with `enginebench resume ID`.",
         "Start its agent, or correct its address; `enginebench targets check` asks again.",
     ),
     ExitCode.CONDITION_MET: ErrorExplanation(
@@ -124,7 +125,8 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
     ),
     UnreachableError: ErrorExplanation(
         "A target does not answer, or went away.",
-        "Start `enginebench-agent serve` there, or correct the address; its finished results are kept there.",
+        "Start `enginebench-agent serve` there, or correct the address. `enginebench resume` collects what a command "
+        "that was ended left there, and goes on with a search; what else was lost, `enginebench rerun` measures again.",
     ),
     ChangedTargetError: ErrorExplanation(
         "A target has another processor, kernel, tuning or enginebench than when a search began that is to go on.",

@@ -190,7 +190,11 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
                 if member.goes_on and not member.results:
                     member.failure = OUT_OF_TIME
             return
-        for member in (member for member in group.members if member.lacks(process)):
+        lacking = [member for member in group.members if member.lacks(process)]
+        if bench.is_step and len(lacking) > 1:  # which of them brings the target down shows where each runs alone
+            for member in lacking:
+                await _attempt_all(bench, group, [member], process, file_of)
+        for member in (member for member in lacking if member.lacks(process)):
             lost = outcome.agent_lost(member.case, outcome.RESTARTED.format(ATTEMPTS))
             # A candidate of a search that brings its target down each time is out, or no search there would ever end.
             member.failure = replace(lost, kind=FailureKind.CRASHED) if bench.is_step else lost

@@ -75,13 +75,18 @@ _CHOSEN = """one.id, one.benchmark_id, one.model_name, one.model_digest, one.tar
         one.throughput_low_items_per_s, one.throughput_high_items_per_s,
         one.throughput_interval_level, one.throughput_interval_method,
         one.median_ns, one.median_low_ns, one.median_high_ns, one.median_interval_level, one.median_interval_method,
-        benchmarks.name AS benchmark_name, imported, host->>'cpu_model' AS cpu_model,
+        benchmarks.name AS benchmark_name, imported, seen.cpu_model,
         coalesce(one.started_at_unix_ns, created_at_unix_ns) AS at_unix_ns"""
 """What is read of a measurement `one`: four in five of its columns are about something else."""
 
 _SEEN = """JOIN benchmarks ON benchmarks.id = one.benchmark_id
-        LEFT JOIN benchmark_snapshots AS seen ON seen.benchmark_id = one.benchmark_id AND seen.target = one.target"""
-"""What a measurement `one` belongs to, and what its target said then."""
+        LEFT JOIN processors AS seen ON seen.benchmark_id = one.benchmark_id AND seen.target = one.target"""
+"""What a measurement `one` belongs to, and which processor its target had then."""
+
+# Of each benchmark and target once: what all measurements are joined with is not to be parsed for each of them.
+_PROCESSORS = """processors AS MATERIALIZED (
+        SELECT benchmark_id, target, host->>'cpu_model' AS cpu_model FROM benchmark_snapshots
+    )"""
 
 # What was around those that are chosen; of the blocks of all others nothing is added up.
 _POINTS = f"""
@@ -100,7 +105,7 @@ _POINTS = f"""
 
 # What an engine made of the request may differ from version to version, and is part of the answer.
 _TREND = f"""
-    WITH asked AS (SELECT * FROM measurements WHERE id = ?), chosen AS MATERIALIZED (
+    WITH asked AS (SELECT * FROM measurements WHERE id = ?), {_PROCESSORS}, chosen AS MATERIALIZED (
         SELECT {_CHOSEN}
         FROM asked JOIN measurements AS one ON one.model_digest = asked.model_digest
             AND one.target = asked.target AND one.device = asked.device
@@ -116,7 +121,7 @@ _TREND = f"""
 
 # A gate's processes are shorter than others, and it has been asked because of what the others said.
 _HISTORIES = f"""
-    WITH chosen AS MATERIALIZED (
+    WITH {_PROCESSORS}, chosen AS MATERIALIZED (
         SELECT {_CHOSEN}
         FROM measurements AS one {_SEEN}
         WHERE plan->>'gate' IS NULL AND one.median_ns IS NOT NULL
@@ -126,7 +131,7 @@ _HISTORIES = f"""
             PARTITION BY model_digest, one.target, engine, environment, device, batch, cores, cluster, streams,
                 precision, hint, load, requests, arrival_process, arrival_rate_per_s,
                 configuration->'$.inputs', configuration->'$.options',
-                imported, CASE WHEN imported THEN host->>'cpu_model' END
+                imported, CASE WHEN imported THEN seen.cpu_model END
             ORDER BY at_unix_ns DESC, one.id) <= ?
     ) {_POINTS}"""  # noqa: S608
 

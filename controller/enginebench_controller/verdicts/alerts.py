@@ -317,9 +317,11 @@ def obstacle(home: Home, alert: Alert) -> str:
 def _is_known(home: Home, alert: Alert) -> bool:
     """Whether the target is one that is known here as well. Another machine may have its name, as all have "local"."""
     if alert.history.target == LOCAL_TARGET:
-        return processor_name() == alert.after.cpu_model
-    found = next((one for one in home.store.snapshots() if one.target == alert.history.target), None)
-    return found is not None and found.host.cpu_model is not None and found.host.cpu_model == alert.after.cpu_model
+        processor = processor_name()
+    else:
+        seen = (one.host.cpu_model for one in home.store.snapshots() if one.target == alert.history.target)
+        processor = next(seen, None)
+    return processor is not None and processor == alert.after.cpu_model
 
 
 def side_words(alert: Alert, version: str | None) -> str:

@@ -2,8 +2,8 @@
 
 Every command, page and file takes its sentences from here. A group is what did the same work on one device of one
 target: one model family, input set, batch, cores and load. Its members differ in engine, environment, version,
-precision, options, streams or hint, and are called by what differs. Where no target has two of them, a group is what
-did the same work on several targets: which machine is fastest?
+precision, options, streams or hint, and are called by what differs. Of work that no target has two of, a group is what
+differs in the target alone: which machine is fastest?
 """
 
 from collections import Counter, defaultdict
@@ -21,6 +21,7 @@ from enginebench_controller.records.model import families
 from enginebench_controller.stats.comparison import PRACTICAL, Side
 from enginebench_controller.stats.ranking import MOST_PROCESSES, Ranking, Standing, rank
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.across import are_many
 from enginebench_controller.verdicts.answer_command import command_that_would_tell
 from enginebench_controller.verdicts.answer_words import (
     AnswerGround,
@@ -39,7 +40,13 @@ from enginebench_controller.verdicts.answer_words import (
 )
 from enginebench_controller.verdicts.doubts import Mark, marks
 from enginebench_controller.verdicts.output_check import check_outputs
-from enginebench_controller.verdicts.pairing import NO_SNAPSHOTS, NOTHING_ENDED_EARLY, Compared, Snapshots
+from enginebench_controller.verdicts.pairing import (
+    NO_SNAPSHOTS,
+    NOTHING_ENDED_EARLY,
+    Compared,
+    Snapshots,
+    alike_over_targets,
+)
 from enginebench_controller.verdicts.parity import in_reading_order
 
 WORTH_WAITING = 0.1
@@ -99,14 +106,14 @@ class Answer:
         return (self.sentence, *command, *self.remarks)
 
 
-def contested(answers: Iterable[Answer]) -> frozenset[str]:
-    """The ids of measurements of which the answers do not tell that one of them is faster than all others."""
-    return frozenset(
-        place.measurement_id
-        for answer in answers
-        for place in answer.places
-        if answer.places[1:] and any(one.standing is not Standing.SLOWER for one in answer.places[1:])
-    )
+def contested(answers: Iterable[Answer]) -> dict[str, frozenset[str]]:
+    """By the ids of measurements of which the answers do not tell that one is faster than all others: of whom not."""
+    found: dict[str, frozenset[str]] = {}
+    for answer in answers:
+        first = {one.measurement_id for one in answer.places if one.standing is not Standing.SLOWER}
+        if len(first) > 1:
+            found |= {one.measurement_id: frozenset(first - {one.measurement_id}) for one in answer.places}
+    return found
 
 
 def answers_within(
@@ -168,16 +175,23 @@ def answers_across(
 
 
 def _groups(measurements: Collection[Measurement], models: Collection[ModelVersion]) -> list[list[Measurement]]:
-    """Those of two or more on one target; where none has two, those over targets."""
+    """Those of two or more on one target; of work that no target has two of, those over targets.
+
+    These differ in nothing but the target, and are few: of many there are tables, and all pairs of them take long.
+    """
     root = families(models)
-    on_targets: dict[object, list[Measurement]] = defaultdict(list)
-    over_targets: dict[object, list[Measurement]] = defaultdict(list)
+    works: dict[object, dict[str, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
     for one in in_reading_order(measurements):
         work = (root.get(one.model_digest, one.model_digest), compared_work(one.configuration))
-        on_targets[one.target, work].append(one)
-        over_targets[work].append(one)
-    groups = on_targets if any(len(group) > 1 for group in on_targets.values()) else over_targets
-    return [group for group in groups.values() if len(group) > 1]
+        works[work][one.target].append(one)
+    found: list[list[Measurement]] = []
+    for of_targets in works.values():
+        rivals = [group for group in of_targets.values() if len(group) > 1]
+        all_of_it = [one for group in of_targets.values() for one in group]
+        are_none = not any(sum(one.latency is not None for one in group) > 1 for group in rivals)
+        over_targets = alike_over_targets(all_of_it) if are_none and not are_many(all_of_it) else []
+        found += over_targets or rivals
+    return found
 
 
 def _wrong(measurements: Sequence[Measurement], models: Collection[ModelVersion]) -> frozenset[str]:

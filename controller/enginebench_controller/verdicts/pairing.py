@@ -62,16 +62,24 @@ class Unmatched:
 def pairs_within(measurements: Collection[Measurement], models: Collection[ModelVersion] = ()) -> Iterator[Pair]:
     """Every two measurements of the same work in one benchmark: other engines, versions or precisions.
 
-    Of a family's versions those of one engine and precision are compared: FP32 with INT8 on the same engine. Where no
-    two are of one target, each is compared with the first that did the same on another.
+    Of a family's versions those of one engine and precision are compared: FP32 with INT8 on the same engine. Of work
+    that no target has two of, each is compared with the first that did the same on another.
     """
     on_one_target = list(_pairs_of_a_target(measurements, models))
-    yield from on_one_target or _pairs_over_targets(measurements)
+    yield from on_one_target
+    paired = {(one.model_name, *_work(one)) for pair in on_one_target for one in pair}
+    alone = [one for one in measurements if (one.model_name, *_work(one)) not in paired]
+    for first, *others in alike_over_targets(alone):
+        yield from ((first, other) for other in others)
 
 
-def _pairs_over_targets(measurements: Collection[Measurement]) -> Iterator[Pair]:
-    for group in _by_work(measurements, lambda one: (one.model_name, *_work(one), *_engine(one))).values():
-        yield from ((group[0], other) for other in group[1:])
+def alike_over_targets(measurements: Iterable[Measurement]) -> list[list[Measurement]]:
+    """Those with numbers that differ in the target, and in the engine's version, alone: groups of two and more."""
+
+    def alike(one: Measurement) -> object:
+        return (one.model_name, *_work(one), *_engine(one), tuple(sorted(one.configuration.options.items())))
+
+    return [group for group in _by_work(measurements, alike).values() if len({one.target for one in group}) > 1]
 
 
 def _pairs_of_a_target(measurements: Collection[Measurement], models: Collection[ModelVersion]) -> Iterator[Pair]:

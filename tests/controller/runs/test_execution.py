@@ -226,6 +226,31 @@ async def test_a_case_in_which_its_target_restarts_each_time_is_lost_and_of_a_se
         assert kept.failures == {"m1": kind}
 
 
+async def test_who_brings_the_target_down_is_told_from_those_that_take_turns_with_it(tmp_path: Path) -> None:
+    class Falling(Agent):
+        def __init__(self) -> None:
+            super().__init__(MEASURED)
+            self.under_way: set[str] = set()
+
+        async def start(self, spec: run_pb2.RunSpec, *_: object) -> None:
+            self.under_way.add(spec.run_id)
+
+        async def watch(self, run_id: str, *_: object) -> AsyncIterator[run_pb2.RunEvent]:
+            has_fallen = len(self.under_way) > 1 or run_id.partition("-")[0] == "m2"
+            await asyncio.sleep(0)
+            self.under_way.discard(run_id)
+            if has_fallen:
+                raise RunUnknownError("it knows of no such run")
+            async for event in super().watch(run_id):
+                yield event
+
+    kept = Kept()
+    bench = replace(bench_of(tmp_path, edge=Falling()), is_step=True)
+    await execute(bench, undertakings(m1="edge", m2="edge"), "b1", kept, Interleave(1, of_device=True))
+    crashed = [name for name, kind in kept.failures.items() if kind is FailureKind.CRASHED]
+    assert (len(kept.failures), crashed) == (2, ["m2"])
+
+
 async def test_who_is_silent_when_the_time_of_a_search_is_over_has_not_taken_too_long(tmp_path: Path) -> None:
     class Brief(Endless):
         def seconds_left(self) -> float:

@@ -160,8 +160,8 @@ def test_who_may_be_as_good_as_the_fastest_is_contested():
     ranked = answered(member("torch", 6.8), member("openvino", 4.0))
     alike = answered(member("a", 4.0), member("b", 4.001), member("c", 9.0))
     unsure = answered(*(member(name, ms, spread=0.2) for name, ms in (("d", 4.0), ("e", 4.1))))
-    assert contested(ranked) == frozenset()
-    assert contested((*alike, *unsure)) == {place.measurement_id for one in (*alike, *unsure) for place in one.places}
+    assert contested(ranked) == {}
+    assert contested((*alike, *unsure)) == {"a": {"b"}, "b": {"a"}, "c": {"a", "b"}, "d": {"e"}, "e": {"d"}}
 
 
 def test_ends_that_may_lie_anywhere_are_told_as_that():
@@ -334,6 +334,30 @@ def test_where_a_target_has_rivals_each_target_has_its_answer():
     rivals = [(replace(one, target="desk"), blocks) for one, blocks in (member("a", 2.0), member("b", 4.0))]
     (answer,) = answered(*rivals, *on_targets(rack=1.0))
     assert answer.sentence.startswith("invented, desk, batch 1, 2 cores: a is fastest")
+
+
+def test_each_work_is_answered_by_rivals_on_a_target_or_over_targets():
+    """Other work that has rivals somewhere, failures, and engines that differ with the machine change nothing."""
+    rivals = [(replace(one, target="desk"), blocks) for one, blocks in (member("a", 2.0), member("b", 4.0))]
+    other = [
+        (replace(one, configuration=replace(one.configuration, batch=4)), blocks)
+        for one, blocks in on_targets(desk=4.0, rack=2.0)
+    ]
+    first, second = answered(*rivals, *other)
+    assert first.sentence.startswith("invented, desk, batch 1") and second.sentence.startswith(
+        "invented on ort, batch 4"
+    )
+
+    failed = replace(invented.failed("f", engine="b", target="rack", configuration=ASKED), model_digest="ab" * 32)
+    (answer,) = answered(*on_targets(desk=4.0, rack=2.0), (replace(failed, target="desk"), ()))
+    assert "rack is fastest" in answer.sentence
+
+    (one, blocks), (two, others) = on_targets(desk=4.0, rack=2.0)
+    assert answered((one, blocks), (replace(two, engine=EngineRef("vino", "default", "1")), others)) == ()
+
+
+def test_over_many_targets_there_are_tables_and_no_answers():
+    assert answered(*on_targets(**{f"t{place}": 4.0 for place in range(21)})) == ()
 
 
 def test_the_command_that_would_tell_machines_apart_measures_on_each_of_them():

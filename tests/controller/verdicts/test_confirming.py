@@ -15,7 +15,6 @@ from enginebench_controller.records import Arrivals, Configuration, InputTensor,
 from enginebench_controller.runs.gate import confirm
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.alerts import Finding, alerts, findings, gate_command, known
-from enginebench_proto.agreed.processor import processor_name
 from histories import Change, digest, keep_history
 
 pytestmark = pytest.mark.slow
@@ -111,10 +110,16 @@ def test_what_is_from_elsewhere_is_gated_where_the_target_is_known_here_too(home
     assert (gate_command(home, alert) is not None) is is_known
 
 
-@pytest.mark.parametrize(("processor", "is_known"), [(processor_name(), True), ("ARM Cortex-A72", False)])
-def test_a_local_machine_from_elsewhere_is_gated_where_it_has_this_processor(home, processor, is_known):
+@pytest.mark.parametrize(
+    ("processor", "was", "is_known"),
+    [("Invented CPU", "Invented CPU", True), ("Invented CPU", "ARM Cortex-A72", False), (None, None, False)],
+)
+def test_a_local_machine_from_elsewhere_is_gated_where_it_has_this_processor(
+    home, monkeypatch, processor, was, is_known
+):
+    monkeypatch.setattr("enginebench_controller.verdicts.alerts.processor_name", lambda: processor)
     alert = only_alert(home)
-    alert = replace(alert, after=replace(alert.after, imported=True, cpu_model=processor))
+    alert = replace(alert, after=replace(alert.after, imported=True, cpu_model=was))
     assert (gate_command(home, alert) is not None) is is_known
 
 

@@ -63,16 +63,23 @@ MOST_LINEAR = 20
 """Values that span more are drawn on a logarithmic axis: on a linear one the smallest would lie on the ground."""
 
 
-_TICKS = [mantissa * 10.0**exponent for exponent in range(-5, 9) for mantissa in (1, 2, 5)]
-_LOG: Mapping[str, Any] = {"type": "log", "tickvals": _TICKS, "ticktext": [f"{one:,g}" for one in _TICKS]}
+_TICKS = [mantissa * 10.0**exponent for exponent in range(-6, 13) for mantissa in (1, 2, 5)]
+LOG_AXIS: Mapping[str, Any] = {
+    "type": "log",
+    "tickvals": _TICKS,
+    "ticktext": [f"{one:,.0f}" if one >= 1 else f"{one:.6f}".rstrip("0") for one in _TICKS],
+}
 """Plotly's own ticks between powers of ten are digits without their place, a 2 behind 10 for 20."""
 
 
 def value_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:
-    """Return the axis of values that begins at 0, or a logarithmic one where they span too much for that."""
-    known = [value for value in values if value]
+    """Return the axis of values that begins at 0, or a logarithmic one where they span too much for that.
+
+    None is there with a 0 among them, which a logarithmic axis has no place for.
+    """
+    known = [value for value in values if value is not None]
     if known and min(known) > 0 and max(known) > MOST_LINEAR * min(known):
-        return {"title": f"{title} (log)", **_LOG}
+        return {"title": f"{title} (log)", **LOG_AXIS}
     return {"title": title, "rangemode": "tozero"}
 
 

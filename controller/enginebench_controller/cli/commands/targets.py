@@ -304,7 +304,9 @@ def _health_document(one: HealthAnswer) -> Mapping[str, object]:
 
 @group.command("remove")
 def remove(name: Annotated[str, typer.Argument(help="The target's name.", autocompletion=completion.targets)]) -> None:
-    """Forget a target. What is stored of it stays; what it still holds of an interrupted command is given up."""
+    """Forget a target and its calibrations. What was measured stays; what it still holds of an interrupted command is
+    given up.
+    """
     home = default_home()
     home.store.remove_target(name)
     remark(f"removed {name}")

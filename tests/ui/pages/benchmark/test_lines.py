@@ -72,6 +72,12 @@ def test_lines_whose_names_are_alike_in_full_have_their_keys_beside_them():
     assert [line.label for line in lines] == [f"fake 1.0 · {line.key}" for line in lines]
 
 
+def test_names_that_differ_in_more_than_there_is_room_for_are_cut_and_have_keys():
+    sets = [InputSet(name="x" * 40 + one * 60 + "y" * 20) for one in "abc"]
+    named = labels(measured(one.name, configuration=Configuration("CPU", 1, 2, input_set=one)) for one in sets)
+    assert len(set(named)) == 3 and max(map(len, named)) < 90
+
+
 def test_kinds_of_cores_are_lines_of_their_own():
     kinds = [Configuration("CPU", 1, cores, cluster=kind) for kind in ("big", "little") for cores in (1, 2)]
     measurements = [measured(f"m{number}", configuration=one) for number, one in enumerate(kinds)]

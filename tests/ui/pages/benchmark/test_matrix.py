@@ -1,5 +1,7 @@
 """All cells at a glance: values, who is the best of a column, what cannot be trusted, and names that are escaped."""
 
+from dataclasses import replace
+
 import pytest
 
 import invented
@@ -92,8 +94,10 @@ def test_numbers_of_no_real_machine_and_those_that_cannot_be_are_never_the_best_
 
 def test_a_best_that_the_answer_cannot_tell_is_marked_as_that():
     shown = lines(measured("m1", "slow", 4.0), measured("m2", "quick", 3.9))
-    found = matrix_cells(shown, Quantity.ITEMS_PER_S, Lens(open={"m1", "m2"}))
+    found = matrix_cells(shown, Quantity.ITEMS_PER_S, Lens(open={"m1": {"m2"}, "m2": {"m1"}}))
     assert sorted(one.sign for one in found.values()) == ["", OPEN]
+    elsewhere = matrix_cells(shown, Quantity.ITEMS_PER_S, Lens(open={"m1": {"m9"}, "m2": {"m9"}}))
+    assert sorted(one.sign for one in elsewhere.values()) == ["", BEST], "the other is on another target"
 
 
 def answer(*places, metric=RankMetric.LATENCY):
@@ -129,6 +133,25 @@ def test_the_most_items_of_one_that_the_answer_calls_slower_is_no_plain_best():
     drawn, found = seen(shown, answers, Quantity.TIME_PER_BATCH)
     assert found == {"m1": (BEST, ""), "m2": ("", "")}
     assert OPEN not in drawn
+
+
+def test_what_an_answer_calls_faster_is_escaped_in_the_cell_as_well():
+    sides = [measured("m1", "ort", 2.0, throughput_items_per_s=100.0), measured("m2", "ort", 4.0)]
+    levels = ('"><img src=x>', "low")
+    shown = lines(
+        *(
+            replace(one, configuration=replace(one.configuration, options={"level": level}))
+            for one, level in zip(sides, levels, strict=True)
+        )
+    )
+    drawn, found = seen(shown, [answer(("m1", *FASTEST), ("m2", *SLOWER))])
+    assert "img" in found["m2"][1] and "<img" not in drawn
+
+
+def test_names_from_right_to_left_move_nothing_beside_them():
+    shown = lines(measured("m1", "ort", 2.0, target="\u05d3\u05d2\u05dd"), measured("m2", "ort", 4.0, target="b"))
+    drawn, _ = seen(shown, [])
+    assert drawn.count("\u2068\u05d3\u05d2\u05dd\u2069") >= 3, "in the heading of the row, the label and the tooltip"
 
 
 def test_the_least_latency_of_one_that_the_answer_has_slower_by_throughput_says_so():

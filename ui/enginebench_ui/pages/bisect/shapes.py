@@ -14,7 +14,7 @@ from enginebench_controller.verdicts.bisect.decision import GatePurpose
 from enginebench_controller.verdicts.bisect.words import ratio_words, verdict_words
 from enginebench_controller.verdicts.gate.results import LayerShare
 from enginebench_ui.shared.order_fields import positional
-from enginebench_ui.shared.text import Row, cells, percent
+from enginebench_ui.shared.text import Row, cells, isolated, percent
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def way_html(steps: Sequence[WayStep]) -> str:
 def _item(step: WayStep) -> str:
     ratio = f"<small>{html.escape(step.ratio)}</small>" if step.ratio else ""
     return (
-        f'<li class="eb-way-{step.tone}"><b>{html.escape(step.name)}</b>'
-        f"<span>{step.sign} {html.escape(step.words)}</span>{ratio}</li>"
+        f'<li class="eb-way-{step.tone}"><b>{html.escape(isolated(step.name))}</b>'
+        f"<span>{step.sign} {html.escape(isolated(step.words))}</span>{ratio}</li>"
     )
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from enginebench_controller.records import Noise
 from enginebench_controller.targets.health import Health, HealthAnswer
 from enginebench_ui.shared.targets import TargetView
-from enginebench_ui.shared.text import UNKNOWN
+from enginebench_ui.shared.text import UNKNOWN, isolated
 
 MOST_IN_A_TABLE = 30
 """With more targets than these a person looks for some of them, and not at each."""
@@ -121,14 +121,15 @@ def map_html(seen: Sequence[TargetSeen], by: str) -> str:
     legend = "".join(f"<li>{_tile(state)} {state} ({states[state]:,})</li>" for state in told)
     largest_first = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
     parts = "".join(
-        f"<section><b>{html.escape(name)} ({len(found):,})</b><div>{''.join(map(_link, found))}</div></section>"
+        f"<section><b>{html.escape(isolated(name))} ({len(found):,})</b>"
+        f"<div>{''.join(map(_link, found))}</div></section>"
         for name, found in largest_first
     )
     return f'<div class="eb-map"><ul>{legend}</ul>{parts}</div>'
 
 
 def _link(one: TargetSeen) -> str:
-    told = html.escape(f"{one.view.name}: {one.state}, last seen {one.view.last_seen}")
+    told = html.escape(f"{isolated(one.view.name)}: {one.state}, last seen {one.view.last_seen}")
     where = html.escape(f"?target={quote(one.view.name)}")
     return f'<a href="{where}" target="_self" title="{told}" aria-label="{told}">{_tile(one.state)}</a>'
 

@@ -23,14 +23,15 @@ class Lens:
     """How measurements are looked at, and what is known of them beyond their own records, by measurement id.
 
     `means` are the intervals of mean latencies, unknown where none is there; `problems` say what is wrong with outputs;
-    `open` are those of which the answers cannot tell that they are the best, or that others are not as good; `outrun`
-    are those that the answers have slower than others: by what, by the others' ids, the fastest first.
+    `open` are those of which the answers cannot tell that they are the best, or that others, whose ids are there, are
+    not as good; `outrun` are those that the answers have slower than others: by what, by the others' ids, the fastest
+    first.
     """
 
     statistic: Statistic = Statistic.MEDIAN
     means: Mapping[str, Interval | None] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
-    open: Collection[str] = ()
+    open: Mapping[str, Collection[str]] = field(default_factory=dict)
     outrun: Mapping[str, Mapping[str, RankMetric]] = field(default_factory=dict)
 
     def remarks(self, measurement: Measurement) -> tuple[str, ...]:

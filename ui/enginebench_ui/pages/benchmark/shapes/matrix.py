@@ -17,7 +17,7 @@ from enginebench_controller.verdicts.answers import Answer, RankedPlace, RankMet
 from enginebench_controller.verdicts.doubts import Mark, marks, status_words
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of
 from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line
-from enginebench_ui.shared.text import count_of, number
+from enginebench_ui.shared.text import count_of, isolated, number
 
 BEST, OPEN, UNSURE, WRONG, FAILED, ABSENT = "★", "☆", "≈", "≠", "✗", "·"
 _LEGEND = {
@@ -145,7 +145,7 @@ def matrix_html(
     return (
         f"<table><thead><tr><th><span>{html.escape(UNITS[quantity])}</span></th>{_headings(places)}</tr></thead><tbody>"
         + "".join(_row(line, places, found, looks[line.key].colour, quantity, chosen) for line in lines)
-        + f"</tbody></table><p>{html.escape(said)}.</p>"
+        + f"</tbody></table><p>{html.escape(isolated(said))}.</p>"
     )
 
 
@@ -176,11 +176,14 @@ def _column(
         share = min(1.0, value / best if quantity is Quantity.ITEMS_PER_S else best / value)
         # Who has no rival is no best.
         is_best = len(rivals) > 1 and key in trusted and value == best
-        sign, doubt = _best(one, fit, quantity, lens) if is_best else _sign(one, lens)
+        is_open = any(each.id in lens.open.get(one.id, ()) for each in rivals.values())
+        sign, doubt = _best(one, fit, quantity, lens, is_open=is_open) if is_best else _sign(one, lens)
         yield key, MatrixCell(number(value), sign, share, doubt)
 
 
-def _best(one: Measurement, rivals: Mapping[str, str], quantity: Quantity, lens: Lens) -> tuple[str, str]:
+def _best(
+    one: Measurement, rivals: Mapping[str, str], quantity: Quantity, lens: Lens, *, is_open: bool
+) -> tuple[str, str]:
     """The sign of the best, and whom the answer has before it all the same; `rivals` are names by id.
 
     A few long ones among many latencies do that: they count by wall clock, and not in the median.
@@ -188,7 +191,7 @@ def _best(one: Measurement, rivals: Mapping[str, str], quantity: Quantity, lens:
     before = lens.outrun.get(one.id, {})
     faster = next((identity for identity in before if identity in rivals), None)
     if faster is None:
-        return OPEN if one.id in lens.open else BEST, ""
+        return OPEN if is_open else BEST, ""
     is_rate, of_rate = quantity is Quantity.ITEMS_PER_S, before[faster] is RankMetric.THROUGHPUT
     by = "the answer above" if is_rate == of_rate else "throughput" if of_rate else "median latency"
     return OPEN, f"{'most' if is_rate else 'least'} {UNITS[quantity]}, but by {by} {rivals[faster]} is faster"
@@ -212,7 +215,7 @@ def _row(
     quantity: Quantity,
     chosen: tuple[str, GridCell] | None,
 ) -> str:
-    name = html.escape(line.label)
+    name = html.escape(isolated(line.label))
     cells = "".join(
         _cell(line.key, place, found, name, quantity, is_chosen=chosen == (line.key, place)) for place in places
     )
@@ -235,7 +238,7 @@ def _cell(
         return f'<td><div class="absent" title="not measured"><span class="size">{size}</span>{ABSENT}</div></td>'
     meaning = f" ({one.doubt or _LEGEND[one.sign]})" if one.sign else ""
     unit = "" if one.sign == FAILED else f" {UNITS[quantity]}"
-    label = f"{name}, {size}: {html.escape(one.text)}{unit}{meaning}"
+    label = f"{name}, {size}: {html.escape(one.text)}{unit}{html.escape(isolated(meaning))}"
     current = ' aria-current="true"' if is_chosen else ""
     best = ' class="best"' if one.sign == BEST else ""
     said = f'aria-label="{label}" title="{label}" style="--share:{one.share:.3f}"'

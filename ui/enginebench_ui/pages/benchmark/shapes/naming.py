@@ -51,7 +51,7 @@ def told_apart(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def short_names(texts: Iterable[str], most: int = _LONGEST_NAME) -> dict[str, str]:
-    """Return what each text is called, no two alike: at most so many characters, unless they differ in more."""
+    """Return what each text is called, no two alike: so many characters, and a key where they differ in more."""
     alike: dict[str, list[str]] = defaultdict(list)
     for text in dict.fromkeys(texts):
         alike[shortened(text, most)].append(text)
@@ -59,7 +59,7 @@ def short_names(texts: Iterable[str], most: int = _LONGEST_NAME) -> dict[str, st
     for short, group in alike.items():
         found |= {group[0]: short} if len(group) == 1 else _around_their_difference(group, most)
     counts = Counter(found.values())
-    return {text: short if counts[short] == 1 else text for text, short in found.items()}
+    return {text: short if counts[short] == 1 else f"{short} · {short_key(text)}" for text, short in found.items()}
 
 
 def _short(read: Reader, names: Mapping[str, str]) -> Reader:
@@ -90,4 +90,4 @@ def _around(text: str, begin: int, end: int, most: int) -> str:
             left = "…" if head < start else ""
             right = "…" if tail < len(text) - stop else ""
             return f"{text[:head]}{left}{text[start:stop]}{right}{text[len(text) - tail :]}"
-    return text
+    return shortened(text, most)

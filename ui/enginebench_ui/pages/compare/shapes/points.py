@@ -293,12 +293,9 @@ def points_figure(sides: Sequence[ShownSide], threshold_ms: float | None, looks:
 
 
 def _axis(title: str, values: Sequence[float], mark: float | None = None) -> Mapping[str, Any]:
-    """The axis of all these values. From 0 on where one is 0, which a logarithmic axis has no place for.
-
-    A `mark` below all values is in sight.
-    """
+    """The axis of all these values. A `mark` below all of them is in sight."""
     axis, least, most = value_axis(title, values), min(values), max(values)
-    if "type" not in axis or least <= 0:
+    if "type" not in axis:
         return {"title": title, "range": [0, _ROOM * most]}
     ground = min(least, mark or least)
     return {**axis, "range": [log10(ground / _ROOM_IN_LOG), log10(most * _ROOM_IN_LOG)]}

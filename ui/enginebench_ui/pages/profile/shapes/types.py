@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from enginebench_controller.verdicts.pruning.prospects import Saving
 from enginebench_ui.pages.profile.shapes.layers import Dataset, LayerView, Scale, as_percent, total, types_by_value
-from enginebench_ui.shared.charts import NEUTRAL, NOISE
+from enginebench_ui.shared.charts import LOG_AXIS, NEUTRAL, NOISE
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, count_of, magnitude, milliseconds_text, shortened
 
 MOST_BARS = 14
@@ -175,5 +175,5 @@ def _value_axis(values: Sequence[float | None], dataset: Dataset, scale: Scale) 
     if scale is Scale.LOG and known:
         low = math.log10(min(known)) - 0.3
         high = math.log10(most)
-        return {"title": f"{unit}, logarithmic", "type": "log", "range": [low, high + 0.45 * max(high - low, 0.5)]}
+        return {"title": f"{unit}, logarithmic", **LOG_AXIS, "range": [low, high + 0.45 * max(high - low, 0.5)]}
     return {"title": unit, "range": [0, 1.35 * most], "tickformat": "" if dataset.is_time else "~s"}
