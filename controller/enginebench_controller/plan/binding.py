@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,17 +10,14 @@ from enginebench_controller.errors import InputError, ModelError, UnknownFormatE
 from enginebench_controller.models.derive.quantize import CalibrationFolder, int8_version
 from enginebench_controller.models.derive.rebatch import rebatch
 from enginebench_controller.models.formats.signature import ModelDescription
-from enginebench_controller.models.inputs.binding import bind
+from enginebench_controller.models.inputs.binding import GivenShape, bind
 from enginebench_controller.models.inputs.input_set import prepare
-from enginebench_controller.models.inputs.shapes import parse_shapes
+from enginebench_controller.models.inputs.shapes import joined, parse_shapes
 from enginebench_controller.models.library import INT8_PREFIX, ModelLibrary
 from enginebench_controller.plan.configurations import BoundModel, input_set, length_assumptions, meant_for, with_values
 from enginebench_controller.plan.options import words_of
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import InputSet, ModelVersion
-
-_OF_INPUTS = ("shapes", "batch_axis")
-"""What a plan says of single inputs, and `models quantize` takes as well."""
 
 
 class Binder:
@@ -127,14 +125,15 @@ class Binder:
     def _int8(self, name: str) -> ModelVersion:
         """Raises `UnknownModelError` where there is none: half of a comparison is not to be run."""
         source = self._library.resolve(name.removeprefix(INT8_PREFIX))
+        shapes = self._of_one_item(source)
         try:
-            int8 = int8_version(self._library, source, self._shapes, self._plan.input_values, self._calibration())
+            int8 = int8_version(self._library, source, shapes, self._plan.input_values, self._calibration())
         except ModelError as error:
             raise UnknownModelError(f"there is no INT8 version: {error}") from None
         found, which = int8.version, "was there already" if int8.was_there else "was made now"
         told = f"{found.name} ({found.digest[:12]}), which {which}: {found.derivation}"
         if int8.is_on_others:
-            told += f"; the inputs of this run are others: {self._better(source, found)}"
+            told += f"; the inputs of this run are others: {self._better(source, found, shapes)}"
         self._told[name] = told
         return found
 
@@ -143,14 +142,32 @@ class Binder:
         folder = self._plan.input_folder
         return None if folder is None else CalibrationFolder(typed_path(folder), self._plan.image)
 
-    def _better(self, source: ModelVersion, found: ModelVersion) -> str:
+    def _of_one_item(self, source: ModelVersion) -> Mapping[str, GivenShape]:
+        """The shapes with 1 in place of the run's batch, which they may repeat: an INT8 version serves every batch."""
+        own = self._library.describe(source)
+        shapes = {one.name: self._shapes[one.name] for one in own.inputs if one.name in self._shapes}
+        for batch in self._plan.batch:
+            with suppress(InputError):  # that of a batch which does not fit, the run tells
+                axes = {one.name: one.batch_axis for one in bind(own, batch, shapes).inputs}
+                return {name: _with_one(shape, axes[name]) for name, shape in shapes.items()}
+        return shapes
+
+    def _better(self, source: ModelVersion, found: ModelVersion, shapes: Mapping[str, GivenShape]) -> str:
         """What makes an INT8 version that is calibrated on the run's inputs."""
         own = {one.name for one in self._library.describe(source).inputs}
         if own & self._plan.input_values.keys():  # which only a run can fill so
             return f"without `enginebench models remove {found.digest[:12]}` none is made that is calibrated on them"
         asked, default = self._plan.document(), Plan(models=self._plan.models).document()
-        fields = {name: {key: one for key, one in asked[name].items() if key in own} for name in _OF_INPUTS}
+        axes = {name: one for name, one in asked["batch_axis"].items() if name in own}
+        sizes = {name: joined(one.dims) for name, one in shapes.items() if one.dims is not None}
         image = {name: one for name, one in asked["image"].items() if one != default["image"][name]}
-        words = words_of({"input_folder": asked["input_folder"], **fields, "image": image})
+        fields = {"input_folder": asked["input_folder"], "shapes": sizes, "batch_axis": axes, "image": image}
+        words = words_of(fields)
         command = shlex.join(["enginebench", "models", "quantize", source.name, *words])
         return f"`{command}` makes one that is calibrated on them"
+
+
+def _with_one(shape: GivenShape, axis: int | None) -> GivenShape:
+    if shape.dims is None or axis is None:
+        return shape
+    return replace(shape, dims=tuple(1 if place == axis else size for place, size in enumerate(shape.dims)))

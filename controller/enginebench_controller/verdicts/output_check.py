@@ -141,6 +141,10 @@ class _Known:
     noise: Mapping[str, Noise]
 
     def tolerated(self, one: Measurement, other: Measurement) -> Tolerated:
+        """What two may differ by; as quantized count engines that run one model in INT8, too.
+
+        They take one step of eight bits or the next, or choose the steps themselves, from one file in f32.
+        """
         both = {**self.noise.get(one.model_digest, {}), **self.noise.get(other.model_digest, {})}
         relative = tolerance(one, other, self.models)
         return Tolerated(relative, both, is_quantized=relative >= QUANTIZED)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from enginebench_controller.records import CapturedOutput, ErrorOf
 from enginebench_controller.verdicts.output_alone import Outputs
-from enginebench_controller.verdicts.output_slices import Elements, lost_slices
+from enginebench_controller.verdicts.output_slices import Elements, far_outside, lost_slices
 
 NOISE_FACTOR = 2.0
 """Two engines may each be as far off as rounding moves outputs, and in opposite directions."""
@@ -22,9 +22,15 @@ ELEMENTS = 1e-2
 """Where not more is tolerated of values, so many of an output's integers may differ: ties may fall either way."""
 
 UNSTEADY_ELEMENTS = 5e-1
-"""So many where rounding alone changes any of them, as where boxes are put in order: most are still to be the same."""
+"""So many where rounding alone changes any of them, as where boxes are put in order: most are still to be the same.
+
+It holds for those that rounding moves so far; of those that are off by more no more than usual may be.
+"""
 
 _FEW_BITS = 16
+
+_STEPS = 2.0
+"""By so much a number of things that were found may be off; labels are seldom all so near to the right ones."""
 
 STRINGS = "str"
 """The element type of outputs of which digests are compared: equal or not."""
@@ -77,13 +83,16 @@ class Tolerated:
 
     def of(self, output: str, largest: float) -> float:
         """The error tolerated of one output, relative to its largest value."""
+        apart = self.apart(output)
+        return apart if math.isinf(apart) else max(self.relative, apart / largest if largest else 0.0)
+
+    def apart(self, output: str) -> float:
+        """By how much rounding alone may set an output of two engines apart, as a value."""
         noise = self.noise.get(output, 0.0)
-        if noise is None:
-            return math.inf
-        return max(self.relative, NOISE_FACTOR * noise / largest if largest else 0.0)
+        return math.inf if noise is None else NOISE_FACTOR * noise
 
     def of_elements(self, output: str) -> float:
-        """The share of an output's elements that may differ, where they are integers."""
+        """The share of an output's elements that may differ, where they are integers, by no more than `apart`."""
         noise = self.noise.get(output, 0.0)
         return math.inf if noise is None else max(self.usual(is_share=True), UNSTEADY_ELEMENTS if noise else 0.0)
 
@@ -116,11 +125,15 @@ class _Pair:
 
 @dataclass(frozen=True)
 class _Judged:
-    """How far an output is off: the share of its elements that differ, or the largest error; and what is tolerated."""
+    """How far an output is off: the share of its elements that differ, or the largest error; and what is tolerated.
+
+    The share may be only of those elements that differ by more than rounding can set them `apart`.
+    """
 
     error: float
     tolerance: float
     is_share: bool
+    apart: float = 0.0
 
     @property
     def beyond(self) -> float:
@@ -150,8 +163,9 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
     free = {one.name for one, _ in unlike if one.name in counted or tolerated.shape_is_open(one.name)}
     if wrong := next((one for one in unlike if one[0].name not in free), None):
         return Difference(problem=_shapes_differ(*wrong, name, batch))
+    strayed = _strayed([one for one in couples if one[0].name in counted & free], name, tolerated)
     remark = ""
-    if unlike:
+    if unlike and not strayed:
         first = unlike[0][0].name
         remark = _not_compared(first, name) if tolerated.shape_is_open(first) else _not_judged(first, name)
     couples = [one for one in couples if one[0].shape == one[1].shape and one[0].name not in counted & free]
@@ -159,7 +173,9 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
         couples = [couple for couple in couples if couple[0].dtype != STRINGS]
         if problem := _strings_differ(texts, name):
             return Difference(problem=problem)
-    elsewhere = _infinite_elsewhere([one for one in couples if not tolerated.shape_is_open(one[0].name)], name)
+    elsewhere = (
+        _infinite_elsewhere([one for one in couples if not tolerated.shape_is_open(one[0].name)], name) or strayed
+    )
     compared = {output: pairs for output, pairs in _pairs(couples, batch).items() if pairs}
     if not compared:
         return Difference(problem=elsewhere, remark=remark)
@@ -190,14 +206,27 @@ def _judged(output: str, pairs: Sequence[_Pair], tolerated: Tolerated) -> _Judge
     """By its values, or by the share that differs where these are labels or indices: 7 is no nearer to 8 than to 80.
 
     Few bits may be either: a map of classes, or numbers in steps, which rounding moves by one; so the milder counts.
+    So it does of more bits that may be numbers of things: off by `_STEPS` at most, and not all by the same, as labels
+    are that somebody counts from another one on. Noise then tells nothing: the shares know it already.
     """
-    by_value = _Judged(max(float(one.max()) for one in _errors(pairs)), tolerated.of(output, _scale(pairs)), False)
-    bits = pairs[0].bits
+    error, bits = max(float(one.max()) for one in _errors(pairs)), pairs[0].bits
+    by_value = _Judged(error, tolerated.of(output, _scale(pairs)), False)
     if bits is None:
         return by_value
-    differing = np.concatenate([pair.other != pair.reference for pair in pairs])
-    by_share = _Judged(float(differing.mean()), tolerated.of_elements(output), True)
-    return min(by_share, by_value, key=lambda one: one.beyond) if 1 < bits <= _FEW_BITS else by_share
+    off = np.concatenate([pair.other - pair.reference for pair in pairs])
+    by_share = _by_share(output, np.abs(off), tolerated)
+    if 1 < bits <= _FEW_BITS:
+        return min(by_share, by_value, key=lambda one: one.beyond)
+    if bits > _FEW_BITS and _largest(off) <= _STEPS and (off != off[0]).any():
+        return min(by_share, _Judged(error, tolerated.relative, False), key=lambda one: one.beyond)
+    return by_share
+
+
+def _by_share(output: str, off: Numbers, tolerated: Tolerated) -> _Judged:
+    """By all elements that differ; or by those that differ by more than noise explains, where they are too many."""
+    apart = tolerated.apart(output)
+    far = _Judged(float(np.mean(off > apart)), tolerated.usual(is_share=True), True, apart)
+    return far if far.beyond > 1 else _Judged(float(np.mean(off != 0)), tolerated.of_elements(output), True)
 
 
 def _error_of(judged: Iterable[_Judged]) -> ErrorOf:
@@ -266,6 +295,21 @@ def _is_counted(ours: Sequence[tuple[int, ...]], theirs: Sequence[tuple[int, ...
         for shape, its in zip(ours, theirs, strict=True)
         for one, other, varies in zip(shape, its, varying, strict=True)
     )
+
+
+def _strayed(couples: Iterable[tuple[CapturedOutput, CapturedOutput]], name: str, tolerated: Tolerated) -> str:
+    """What is wrong with the values of outputs of which there is another number, in whichever order: a sentence."""
+    by_name: dict[str, list[tuple[CapturedOutput, CapturedOutput]]] = {}
+    for one in couples:
+        by_name.setdefault(one[0].name, []).extend([] if one[0].dtype == STRINGS else [one])
+    return next(filter(None, (_far_outside(its, name, tolerated) for its in by_name.values() if its)), "")
+
+
+def _far_outside(couples: Sequence[tuple[CapturedOutput, CapturedOutput]], name: str, tolerated: Tolerated) -> str:
+    ours, theirs = (np.concatenate([_every(one.stride, one) for one in side]) for side in zip(*couples, strict=True))
+    are_integers = all(_bits(one.dtype) for couple in couples for one in couple)
+    free_share = tolerated.usual(is_share=True) if are_integers else 0.0
+    return far_outside(ours, theirs, output=couples[0][1].name, name=name, free_share=free_share)
 
 
 def _pairs(couples: Iterable[tuple[CapturedOutput, CapturedOutput]], batch: Batch) -> dict[str, list[_Pair]]:
@@ -380,9 +424,10 @@ def _only_first_is_right(pairs: Sequence[_Pair], judged: _Judged) -> bool:
     for pair, errors in zip(pairs, _errors(pairs), strict=True):
         if pair.item is None:
             return False
+        wrongs = np.abs(pair.other - pair.reference) > judged.apart if judged.is_share else errors
         for item in np.unique(pair.item):
-            its = errors[pair.item == item]
-            found = bool((np.mean(its != 0) if judged.is_share else its.max()) > judged.tolerance)
+            its = wrongs[pair.item == item]
+            found = bool((its.mean() if judged.is_share else its.max()) > judged.tolerance)
             wrong[int(item)] = wrong.get(int(item), False) or found
     return len(wrong) > 1 and not wrong.pop(0, True) and all(wrong.values())
 
@@ -399,7 +444,8 @@ def _wrong_values(output: str, judged: _Judged, name: str) -> str:
 
 
 def _elements_differ(output: str, judged: _Judged, name: str) -> str:
-    return f"{_percent(judged.error)} of the elements of output {output!r} differ from those of {name}"
+    by = f" by more than {judged.apart:.3g}, which is more than rounding alone moves them" if judged.apart else ""
+    return f"{_percent(judged.error)} of the elements of output {output!r} differ from those of {name}{by}"
 
 
 def _percent(share: float) -> str:

@@ -1,6 +1,7 @@
 """What quantization lost of an output: small numbers that share one scale with large ones, as scores do with boxes.
 
 One step of eight bits is more than all of them then, and yet small beside the largest value, by which errors are told.
+And what of values that have no partner in the reference, as it found another number of things, cannot be right.
 """
 
 from collections.abc import Sequence
@@ -57,6 +58,26 @@ def lost_slices(inputs: Sequence[Elements], output: str, name: str) -> str:
                 f"{they} {vary} by up to {varied:.2g}: {they} {is_} lost beside values of up to {largest:.3g}"
             )
     return ""
+
+
+def far_outside(ours: Numbers, theirs: Numbers, *, output: str, name: str, free_share: float) -> str:
+    """Which of their values, of all inputs and in whichever order, are not of the kind of ours: a sentence, or empty.
+
+    They belong into the range of ours, which are `name`'s, and as far around it as it is wide, or reaches from 0. A
+    share of them is free to lie elsewhere, as for labels: a class that the reference does not find is a label as well.
+    """
+    of_theirs = f"of {theirs.size:,} captured values of output {output!r} are"
+    if any(is_broken(theirs).any() and not is_broken(ours).any() for is_broken in (np.isnan, np.isinf)):
+        return f"{np.count_nonzero(~np.isfinite(theirs)):,} {of_theirs} NaN or infinite, unlike those of {name}"
+    known, finite = ours[np.isfinite(ours)], theirs[np.isfinite(theirs)]
+    if not known.size:
+        return ""
+    low, high = float(known.min()), float(known.max())
+    margin = max(high - low, abs(low), abs(high))
+    outside = int(np.count_nonzero((finite < low - margin) | (finite > high + margin)))
+    if outside <= free_share * theirs.size:
+        return ""
+    return f"{outside:,} {of_theirs} far from those of {name}, which lie from {low:.3g} to {high:.3g}"
 
 
 def _lost(inputs: Sequence[Elements], axis: int, size: int) -> tuple[Sequence[int], float, bool] | None:

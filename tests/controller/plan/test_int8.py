@@ -4,12 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tiny_models import save, tiny_classifier, tiny_embedding
+from onnx import helper
+from PIL import Image
+from tiny_models import make_model, save, tiny_classifier, tiny_embedding
 
 import invented_profiles
 from enginebench_controller.errors import ModelError, UnknownModelError
 from enginebench_controller.home import Home
-from enginebench_controller.models.derive.quantize import CalibrationFolder, quantize
+from enginebench_controller.models.derive.quantize import CalibrationFolder, int8_version, quantize
+from enginebench_controller.models.inputs import arrays
+from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.int8 import beside_int8
 from enginebench_controller.plan.plan import make_plan
@@ -89,7 +93,7 @@ def pixels(tmp_path):
 
 
 def on_files(folder, **fields):
-    return make_plan({"models": ["net", "int8:net"], "input_folder": str(folder), **fields}, "this test")
+    return make_plan({"models": ["net", "int8:net"], "input_folder": str(folder)} | fields, "this test")
 
 
 def test_an_int8_version_is_calibrated_on_the_very_inputs_of_the_run(home, net, pixels):
@@ -111,6 +115,81 @@ def test_one_that_was_calibrated_on_others_is_told_with_the_command_for_a_better
     (told, *_) = bound(home, on_files(pixels, image={"scale": 1}))("int8:net", 1).assumptions
     command = f"enginebench models quantize net --inputs {pixels} --image-scale 1"
     assert told.endswith(f"the inputs of this run are others: `{command}` makes one that is calibrated on them")
+
+
+def test_one_on_fewer_samples_of_the_folder_is_on_no_others(home, net, pixels):
+    few = quantize(home.library, net, given=CalibrationFolder(pixels, count=1))
+    quantize(home.library, net)
+    found = bound(home, on_files(pixels))("int8:net", 1)
+    assert found.version == few and "others" not in found.assumptions[0]
+
+
+def test_one_of_the_folder_goes_before_a_newer_one_and_is_on_others_all_the_same(home, net, pixels):
+    before = quantize(home.library, net, given=CalibrationFolder(pixels))
+    quantize(home.library, net)
+    np.save(pixels / "more.npy", np.ones((3, 4, 4), "f"))
+    found = bound(home, on_files(pixels))("int8:net", 1)
+    assert found.version == before and "the inputs of this run are others" in found.assumptions[0]
+
+
+def test_images_that_are_prepared_otherwise_are_others(home, net, tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number in range(2):
+        pixels = np.random.default_rng(number).integers(0, 256, (4, 4, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    made = quantize(home.library, net, given=CalibrationFolder(folder, ImageOptions(scale=1), count=1))
+    quantize(home.library, net)
+    for scale, are_others in ((1, False), (2, True)):
+        found = bound(home, on_files(folder, image={"scale": scale}))("int8:net", 1)
+        assert found.version == made and ("others" in found.assumptions[0]) is are_others
+
+
+@pytest.fixture
+def open_net(home, tmp_path):
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("GlobalAveragePool", ["c"], ["y"])]
+    weights = {"w": np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype("f")}
+    model = make_model(nodes, [("x", ["batch", 3, "rows", "columns"])], [("y", ["batch", 4, 1, 1])], weights)
+    return home.library.add(save(model, tmp_path / "net.onnx"))
+
+
+def test_one_of_before_that_does_not_say_the_sizes_is_on_no_others(home, open_net, pixels):
+    made = quantize(home.library, open_net, shapes={"x": (1, 3, 4, 4)}, given=CalibrationFolder(pixels))
+    before = made.derivation.said.removesuffix(", x=1x3x4x4")
+    assert before != made.derivation.said
+    home.library.remove(made)
+    home.library.add(
+        save(tiny_classifier(), pixels.parent / "before.onnx"),
+        parent=open_net.digest,
+        derivation=replace(made.derivation, said=before),
+    )
+    (told, *_) = bound(home, on_files(pixels, shapes={"x": "1x3x4x4"}))("int8:net", 1).assumptions
+    assert "was there already" in told and "others" not in told
+
+
+def test_a_shape_that_repeats_the_batch_is_told_and_made_with_one(home, open_net, pixels):
+    plan = on_files(pixels, shapes={"x": "4x3x4x4"}, batch=[4])
+    other = quantize(home.library, open_net, shapes={"x": (1, 3, 8, 8)})
+    (told, *_) = bound(home, plan)("int8:net", 4).assumptions
+    assert f"`enginebench models quantize net --shape x=1x3x4x4 --inputs {pixels}` makes one" in told
+    home.library.remove(other)
+    made = bound(home, plan)("int8:net", 4)
+    assert "was made now" in made.assumptions[0]
+    again = bound(home, plan)("int8:net", 4)
+    assert again.version == made.version and "others" not in again.assumptions[0]
+
+
+def test_nothing_is_said_of_inputs_that_no_version_can_be_calibrated_on(home, net, pixels):
+    quantize(home.library, net)
+    np.save(pixels / "odd.npy", np.ones((5, 5), "f"))
+    assert not int8_version(home.library, net, given=CalibrationFolder(pixels)).is_on_others
+
+
+def test_what_int8_stands_for_is_found_without_reading_the_inputs(home, net, pixels, monkeypatch):
+    made = quantize(home.library, net, given=CalibrationFolder(pixels))
+    monkeypatch.setattr(arrays.ArrayFile, "read", lambda self: pytest.fail(f"{self.label} was read"))
+    (version,) = bound(home, on_files(pixels, models=["int8:net"])).versions
+    assert version == made
 
 
 def test_a_model_that_cannot_be_quantized_ends_all_before_half_of_it_runs(home, tmp_path):

@@ -2,8 +2,8 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +29,25 @@ class QuantizationError(Exception):
 
 
 def quantized(
-    model: onnx.ModelProto, trials: Sequence[Item], calibration: Callable[[], Iterable[Item]], folder: Path
+    model: onnx.ModelProto,
+    trials: Sequence[Item],
+    calibration: Callable[[], Iterable[Item]],
+    folder: Path,
+    filled: Collection[str] = (),
 ) -> onnx.ModelProto:
     """The model with u8 activations and s8 weights, per channel; `folder` is for scratch files.
 
     Weights take 7 of their 8 bits: u8 × s8 products overflow on processors without VNNI instructions, and one file
     goes to all targets. Ranges are the minima and maxima over the inputs of `calibration`, arrays by the name of the
-    input; `trials` are two on which the result is tried as well. Raises `QuantizationError`.
+    input; `trials` are two on which the result is tried as well, where the model itself runs on them. Inputs that are
+    `filled` as somebody said stay so in whatever is tried. Raises `QuantizationError`.
     """
     operators = {node.op_type for node in model.graph.node}
     if is_quantized(operators):
         raise QuantizationError("it is quantized already" + (" (dynamically)" if is_dynamic(operators) else ""))
     try:
         with _silenced():
-            return _quantized(model, trials, calibration, folder)
+            return _quantized(model, trials, calibration, folder, filled)
     except QuantizationError:
         raise
     except Exception as error:  # the quantizer raises whatever its parts raise
@@ -51,7 +56,11 @@ def quantized(
 
 
 def _quantized(
-    model: onnx.ModelProto, trials: Sequence[Item], calibration: Callable[[], Iterable[Item]], folder: Path
+    model: onnx.ModelProto,
+    trials: Sequence[Item],
+    calibration: Callable[[], Iterable[Item]],
+    folder: Path,
+    filled: Collection[str],
 ) -> onnx.ModelProto:
     source, target = folder / "folded.onnx", folder / "quantized.onnx"
     constant = _with_constant_weights(_with_opset(model))
@@ -70,8 +79,11 @@ def _quantized(
     result = onnx.load(target)
     _keep_used_domains(result)
     onnx.save(result, target)
-    _check(result, target, source, trials)
-    _refuse_dead(target, source, _telling_inputs(calibration()), trials)
+    _refuse_without_ranges(result)
+    given = _largest_and_some(calibration())
+    sessions = open_session(target), open_session(source)
+    _refuse_lost_numbers(*sessions, trials[0], given[0])
+    _refuse_dead(*sessions, given, trials, filled)
     return result
 
 
@@ -157,16 +169,19 @@ def _domains(nodes: Sequence[onnx.NodeProto]) -> Iterator[str]:
                 yield from _domains(graph.node)
 
 
-def _check(model: onnx.ModelProto, path: Path, source: Path, trials: Sequence[Item]) -> None:
-    """Something was quantized, and the result runs and gives finite numbers where its source does."""
+def _refuse_without_ranges(model: onnx.ModelProto) -> None:
     if not any(node.op_type == "QuantizeLinear" for node in model.graph.node):
         raise QuantizationError("it has no layer that can be quantized")
     if wrong := [name for name, scales in _scales(model) if not (np.isfinite(scales) & (scales > 0)).all()]:
         raise QuantizationError(
             f"the calibration inputs give {len(wrong)} of its tensors no range, such as {wrong[0]!r}; {_OTHER_INPUTS}"
         )
-    outputs, expected = (open_session(each).run(None, trials[0]) for each in (path, source))
-    if any(map(_loses_numbers, outputs, expected)):
+
+
+def _refuse_lost_numbers(session: Any, source: Any, trial: Item, given: Item) -> None:
+    """The result gives finite numbers where its source does: on the `trial`, or else on what is `given`."""
+    item, expected = next(iter(_runs(source, [], [trial])), None) or (given, source.run(None, given))
+    if any(map(_loses_numbers, session.run(None, item), expected)):
         raise QuantizationError("the quantized model gives numbers that are not finite")
 
 
@@ -181,52 +196,92 @@ def _scales(model: onnx.ModelProto) -> Iterator[tuple[str, NDArray[Any]]]:
             yield node.input[0], numpy_helper.to_array(constants[node.input[1]])
 
 
-def _telling_inputs(items: Iterable[Item]) -> Sequence[Item]:
-    """The largest of the calibration inputs, it backwards, none of it, and some others.
+def _largest_and_some(items: Iterable[Item]) -> Sequence[Item]:
+    """The largest of the calibration inputs, and some others.
 
-    They are within the ranges that were found, and the largest fills them: what others give may well be all one.
-    Raises `QuantizationError` where there are no ranges, as all numbers are zero.
+    The largest fills the ranges that were found: what others give may well be all one. Raises `QuantizationError` where
+    there are no ranges, as all numbers are zero and no integers tell inputs apart.
     """
     items = iter(items)
     some = list(itertools.islice(items, _TRIED))
     largest = max(itertools.chain(some, items), key=_magnitude)
-    if not _magnitude(largest) and any(one.dtype.kind == "f" and one.size for one in largest.values()):
+    only_floats = all(one.dtype.kind == "f" for one in largest.values())
+    if only_floats and not _magnitude(largest) and any(one.size for one in largest.values()):
         raise QuantizationError(f"all numbers of the calibration inputs are zero; {_OTHER_INPUTS}")
-    floats = {name: values for name, values in largest.items() if values.dtype.kind == "f"}
-    backwards = largest | {name: np.flip(values) for name, values in floats.items()}
-    return (largest, backwards, largest | {name: np.zeros_like(values) for name, values in floats.items()}, *some)
+    return (largest, *(one for one in some if one is not largest))
 
 
-def _as_large(trial: Item, largest: Item) -> Item:
+def _made_up(largest: Item, filled: Collection[str]) -> Sequence[Item]:
+    """It backwards, and none of it: both are within the ranges."""
+    floats = _floats(largest, filled)
+    return [
+        largest | {name: np.asarray(change(values)) for name, values in floats.items()}
+        for change in (np.flip, np.zeros_like)
+    ]
+
+
+def _as_large(trial: Item, largest: Item, filled: Collection[str]) -> Item:
     """Random inputs are about 1, and pixels 255: with ranges for pixels they would all be nothing."""
-    floats = {name: one for name, one in trial.items() if one.dtype.kind == "f"}
+    floats = _floats(trial, filled)
     times = {name: _magnitude({name: largest[name]}) / (_magnitude({name: one}) or 1.0) for name, one in floats.items()}
-    return trial | {name: (one * times[name]).astype(one.dtype) for name, one in floats.items()}
+    return trial | {name: np.asarray(one * times[name], one.dtype) for name, one in floats.items()}
 
 
 _TRIED = 6
 
 
+def _floats(item: Item, filled: Collection[str]) -> Item:
+    return {name: values for name, values in item.items() if values.dtype.kind == "f" and name not in filled}
+
+
 def _magnitude(item: Item) -> float:
-    return max((float(np.abs(one).max(initial=0.0)) for one in item.values() if one.dtype.kind == "f"), default=0.0)
+    return max((float(np.abs(one).max(initial=0.0)) for one in _floats(item, ()).values()), default=0.0)
 
 
-def _refuse_dead(path: Path, source: Path, inputs: Sequence[Item], trials: Sequence[Item]) -> None:
+Run = tuple[Item, Sequence[NDArray[Any]]]
+"""Inputs, and what a model gives for them."""
+
+
+def _runs(source: Any, given: Sequence[Item], made_up: Sequence[Item]) -> list[Run]:
+    """Without what is made up that the source cannot run, or that changes nothing in it: this proves nothing."""
+    runs: list[Run] = [(one, source.run(None, one)) for one in given]
+    for one in made_up:
+        with suppress(Exception):  # ONNX Runtime's exceptions share no other base
+            outputs = source.run(None, one)
+            if not any(_are_equal(outputs, known) for _, known in runs):
+                runs.append((one, outputs))
+    return runs
+
+
+def _are_equal(some: Sequence[NDArray[Any]], others: Sequence[NDArray[Any]]) -> bool:
+    return all(map(np.array_equal, some, others))
+
+
+def _refuse_dead(
+    session: Any, source: Any, given: Sequence[Item], trials: Sequence[Item], filled: Collection[str]
+) -> None:
     """Raise `QuantizationError` where all inputs give the same, and clearly other things in the source.
 
-    That is seen on the calibration `inputs`, and on `trials` where the source makes no difference between those either.
+    That is seen on the `given` inputs and what is made of the first, and on `trials` where the source makes no
+    difference between those either.
     """
-    sessions = [open_session(each) for each in (path, source)]
-    for tried in (inputs, [_as_large(one, inputs[0]) for one in trials]):
-        found, expected = ([session.run(None, one) for one in tried] for session in sessions)
-        varies = any(any(map(_differ_clearly, expected[0], each)) for each in expected[1:])
-        is_one = all(all(map(np.array_equal, found[0], each)) for each in found[1:])
-        if is_one and (varies or any(map(_differ_by_far, found[0], expected[0]))):
+    large = [_as_large(one, given[0], filled) for one in trials]
+    for runs in (_runs(source, *tried) for tried in ((given, _made_up(given[0], filled)), ((), large))):
+        if len(runs) < _ENOUGH_TO_COMPARE:
+            continue
+        first, *others = (expected for _, expected in runs)
+        found = [session.run(None, item) for item, _ in runs]
+        varies = any(any(map(_differ_clearly, first, each)) for each in others)
+        is_one = all(_are_equal(found[0], each) for each in found[1:])
+        if is_one and (varies or any(map(_differ_by_far, found[0], first))):
             raise QuantizationError(
                 f"calibrated on these inputs, it gives the same outputs whatever its own inputs are; {_OTHER_INPUTS}"
             )
         if varies:
             return
+
+
+_ENOUGH_TO_COMPARE = 2
 
 
 _CLEARLY = 0.05

@@ -1,6 +1,7 @@
 """INT8 versions: how they are asked for, and what they are calibrated on: seeded inputs, or given samples."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from enginebench_controller.models.bounded import deriving
 from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.models.inputs.binding import Binding, GivenShape, GivenShapes, bind
-from enginebench_controller.models.inputs.input_set import Selection, prepare
+from enginebench_controller.models.inputs.input_set import MAX_SET_BYTES, Outline, Selection, outline, prepare
 from enginebench_controller.models.inputs.shapes import joined
 from enginebench_controller.models.inputs.values import given_values, seeded_inputs
 from enginebench_controller.models.library import ModelLibrary, add_child, load_whole, refuse_unwritable
@@ -27,10 +28,14 @@ Item = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class CalibrationInputs:
-    """Inputs one by one, made or read when their turn comes; `said` tells which, and tells them from others."""
+    """Inputs one by one, made or read when their turn comes; `said` tells which, and tells them from others.
+
+    `filled` are those that have numbers that somebody said.
+    """
 
     said: str
     items: Callable[[Sequence[InputTensor]], Iterator[Item]]
+    filled: frozenset[str] = frozenset()
 
 
 def seeded_calibration(seed: int, samples: int, values: Sequence[InputValues] = ()) -> CalibrationInputs:
@@ -38,6 +43,7 @@ def seeded_calibration(seed: int, samples: int, values: Sequence[InputValues] = 
     return CalibrationInputs(
         _with_values(f"{samples} inputs of seed {seed}", values),
         lambda inputs: (seeded_inputs(inputs, seed + number, values) for number in range(samples)),
+        frozenset(one.input for one in values),
     )
 
 
@@ -61,14 +67,11 @@ class CalibrationFolder:
         Inputs that `values` tell of are filled with these, and need no files.
         """
         filled = {one.input for one in values}
-        files = [one for one in inputs if one.name not in filled]
-        selection = Selection(self.count or _ENOUGH, is_spread=True, only_finite=True)
-        found, paths = prepare(self.folder, files, self.image, scratch / "calibration", selection)
-        if self.count is not None and found.count < self.count:
-            raise InputError(
-                f"{self.folder} gives {found.count} inputs ({found.preparation}), not the {self.count} of --samples: "
-                "add files, or leave --samples out to take all there are"
-            )
+        if self.count is not None:
+            self._refuse_fewer(self.outline(inputs, values), self.count)
+        found, paths = prepare(
+            self.folder, _needing_files(inputs, values), self.image, scratch / "calibration", self._selection
+        )
 
         def items(_: Sequence[InputTensor]) -> Iterator[Item]:
             rest = [one for one in inputs if one.name in filled]
@@ -77,7 +80,33 @@ class CalibrationFolder:
                     rest, number, values
                 )
 
-        return CalibrationInputs(_with_values(_said(found), values), items)
+        return CalibrationInputs(_with_values(_said(found), values), items, frozenset(filled))
+
+    def outline(self, inputs: Sequence[InputTensor], values: Sequence[InputValues] = ()) -> Outline:
+        """What `prepared` would read, without reading it. Raises `InputError`."""
+        return outline(self.folder, _needing_files(inputs, values), self.image, self._selection)
+
+    @property
+    def _selection(self) -> Selection:
+        return Selection(self.count or _ENOUGH, is_spread=True, only_finite=True)
+
+    def _refuse_fewer(self, found: Outline, count: int) -> None:
+        if found.count >= count:
+            return
+        way = "add files, or leave --samples out to take all there are"
+        if found.is_full:
+            way = (
+                f"they may take {MAX_SET_BYTES / 2**30:g} GiB all together, and more of this size would not fit; "
+                f"write --samples {found.count}, or leave it out"
+            )
+        raise InputError(
+            f"{self.folder} gives {found.count} inputs ({found.preparation}), not the {count} of --samples: {way}"
+        )
+
+
+def _needing_files(inputs: Sequence[InputTensor], values: Sequence[InputValues]) -> list[InputTensor]:
+    filled = {one.input for one in values}
+    return [one for one in inputs if one.name not in filled]
 
 
 _ENOUGH = 512
@@ -112,6 +141,23 @@ class _Wish:
         else:
             found = seeded_calibration(self.seed, self.samples, bound.varied_values(self.said))
         return replace(found, said=", ".join([found.said, *_closed(own, bound, self.shapes)]))
+
+    def on_given(self, own: ModelDescription, bound: Binding, folder: CalibrationFolder) -> Iterator["re.Pattern[str]"]:
+        """What the calibration says of versions that were made on `folder`, most alike first; nothing is decoded.
+
+        That is of all that is asked for, of another selection of the same samples, and of the folder in any other way.
+        Versions of before do not say how open dimensions were closed. Raises `InputError`.
+        """
+        values = given_values(bound.inputs, self.said)
+        found = folder.outline(bound.inputs, values)
+        images = "".join(f"{one}; " for one in found.images)
+        of_folder = rf"inputs of {re.escape(found.name)} \([0-9a-f]{{12}}; "
+        closed = re.escape("".join(f", {one}" for one in _closed(own, bound, self.shapes)))
+        rest = rf"\){re.escape(_with_values('', values))}(?:{closed})?"
+        taken = rf"(?:(?:the first )?\d+ of )?{found.samples} samples? .*"
+        yield re.compile(rf"{found.count} {of_folder}{re.escape(found.preparation)}{rest}")
+        yield re.compile(rf"\d+ {of_folder}{re.escape(images)}{taken}{rest}")
+        yield re.compile(rf"\d+ {of_folder}.*")
 
 
 def _closed(own: ModelDescription, bound: Binding, shapes: GivenShapes) -> Iterator[str]:
@@ -161,7 +207,7 @@ def quantize(
         model = load_whole(library, version, "quantized")
         trials = [seeded_inputs(bound.inputs, seed, bound.varied_values(wish.said)) for seed in (0, 1)]
         try:
-            child = quantized(model, trials, lambda: calibration.items(bound.inputs), folder)
+            child = quantized(model, trials, lambda: calibration.items(bound.inputs), folder, calibration.filled)
         except QuantizationError as error:
             raise ModelError(f"{version.name} cannot be quantized: {error}") from error
     return _as_newest(library, add_child(library, version, child, "int8", derivation), version)
@@ -191,6 +237,9 @@ def int8_version(
 ) -> Int8Version:
     """The INT8 version of a model that was calibrated on the `given` inputs, or else the newest; made where none is.
 
+    Those were the `given` inputs that are of a folder of this name with as many samples, prepared alike, however many
+    of them were taken: what is in them is not read. Where none was, one that is of this folder otherwise goes first.
+
     One is made on `given` inputs, or on seeded ones. Of `shapes` and of what is `said` that counts which is of inputs
     that the model has. Raises as `quantize` does.
     """
@@ -203,9 +252,11 @@ def int8_version(
         return Int8Version(quantize(library, version, shapes=meant, given=given, said=filled), was_there=False)
     if given is None:
         return Int8Version(known[0], was_there=True)
-    wish, wished = _Wish(shapes=meant, given=given, said=filled), ""
+    wish, alike = _Wish(shapes=meant, given=given, said=filled), list[re.Pattern[str]]()
     # Inputs that cannot calibrate may well be measured; where they do not fit, whoever prepares the run says so.
-    with suppress(InputError), library.scratch() as folder:
-        wished = wish.calibration(own, bind(own, 1, meant), folder).said
-    fitting = [one for one in known if one.derivation and one.derivation.said == wished]
-    return Int8Version(next(iter(fitting), known[0]), was_there=True, is_on_others=not fitting)
+    with suppress(InputError):
+        alike = list(wish.on_given(own, bind(own, 1, meant), given))
+    for pattern in alike:
+        if fitting := [one for one in known if one.derivation and pattern.fullmatch(one.derivation.said)]:
+            return Int8Version(fitting[0], was_there=True, is_on_others=pattern is alike[-1])
+    return Int8Version(known[0], was_there=True, is_on_others=bool(alike))

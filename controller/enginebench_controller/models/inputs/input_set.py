@@ -42,7 +42,7 @@ from enginebench_controller.models.inputs.arrays import (
 from enginebench_controller.records import InputFile, InputSet, InputTensor
 from enginebench_proto.agreed.durable import make_private_folder
 
-__all__ = ["ImageOptions", "prepare"]
+__all__ = ["ImageOptions", "outline", "prepare"]
 
 MAX_INPUTS = 64
 MAX_SET_BYTES = 1 << 30
@@ -70,6 +70,29 @@ ROTATION = Selection()
 """What a run goes through again and again."""
 
 
+@dataclass(frozen=True)
+class Outline:
+    """What a folder amounts to by the names and headers of its files: nothing of it is decoded.
+
+    `count` inputs are made of its `samples`; `is_full` where `MAX_SET_BYTES` allow no more. `images` are sentences that
+    say how images are prepared, and `preparation` has them and all else.
+    """
+
+    name: str
+    images: tuple[str, ...]
+    samples: int
+    count: int
+    is_full: bool
+    preparation: str
+
+
+def outline(
+    folder: Path, inputs: Sequence[InputTensor], options: ImageOptions, selection: Selection = ROTATION
+) -> Outline:
+    """What `prepare` would make. Raises `InputError` for what does not fit by its name or header."""
+    return _laid_out(folder, inputs, options, selection)[0]
+
+
 def prepare(
     folder: Path,
     inputs: Sequence[InputTensor],
@@ -83,22 +106,31 @@ def prepare(
     `InputError` for a folder or file that does not fit, with what was expected, and `StoreError` when `store_in` cannot
     be written.
     """
-    if not inputs:
-        raise InputError(f"the model has no inputs, so nothing can be taken from {folder}")
-    for tensor in inputs:
-        _dtype(tensor)
-    found = _list(folder, inputs)
-    samples, images = _samples(found, inputs, _Reader(inputs, options, selection))
-    stack = _Stack(inputs, sum(len(sample.rows) for sample in samples), selection)
+    whole, samples, stack = _laid_out(folder, inputs, options, selection)
     paths: dict[str, Path] = {}
     items = []
     for batch in stack.batches(stack.chosen(samples)):
         files = [_write(name, values, store_in) for name, values in batch.items()]
         paths |= {file.sha256: path for file, path in files}
         items.append(tuple(file for file, _ in files))
+    made = InputSet(seed=0, count=len(items), name=whole.name, items=tuple(items), preparation=whole.preparation)
+    return made, paths
+
+
+def _laid_out(
+    folder: Path, inputs: Sequence[InputTensor], options: ImageOptions, selection: Selection
+) -> "tuple[Outline, list[_Sample], _Stack]":
+    if not inputs:
+        raise InputError(f"the model has no inputs, so nothing can be taken from {folder}")
+    for tensor in inputs:
+        _dtype(tensor)
+    found = _list(folder, inputs)
+    samples, images = _samples(found, inputs, _Reader(inputs, options, selection))
+    number = sum(len(sample.rows) for sample in samples)
+    stack = _Stack(inputs, number, selection)
     preparation = "; ".join([*images, *stack.sentences, *found.remarks])
     name = folder.resolve().name or "inputs"
-    return InputSet(seed=0, count=len(items), name=name, items=tuple(items), preparation=preparation), paths
+    return Outline(name, tuple(images), number, stack.count, stack.is_full, preparation), samples, stack
 
 
 @dataclass(frozen=True)
@@ -258,26 +290,29 @@ class _Stack:
         self._batch = _batch(inputs)
         self._axes = {tensor.name: tensor.batch_axis or 0 for tensor in inputs}
         self._samples = samples
-        self._count = self._number(inputs)
+        size_bytes = sum(math.prod(tensor.shape) * _dtype(tensor).itemsize for tensor in inputs)
+        fitting = max(1, MAX_SET_BYTES // max(1, size_bytes))
+        self.count = min(math.ceil(samples / (self._batch or 1)), selection.most, fitting)
+        self.is_full = self.count == fitting
 
     @property
     def sentences(self) -> list[str]:
         """How many samples became how many inputs."""
         size = self._batch or 1
-        used = self._count * size
+        used = self.count * size
         if used < self._samples:
             taken = f"the first {used} of {self._samples} samples"
             if self._selection.is_spread:
                 taken = f"{used} of {self._samples} samples at equal distances"
         else:
             taken = f"{self._samples} samples" if self._samples > 1 else "1 sample"
-        stacked = f"{self._count} inputs of batch {size}" if self._batch else f"{self._count} inputs"
+        stacked = f"{self.count} inputs of batch {size}" if self._batch else f"{self.count} inputs"
         again = ", starting over to fill the last" if used > self._samples else ""
         return [f"{taken} as {stacked}{again}"]
 
     def chosen(self, samples: Sequence[_Sample]) -> list[_Sample]:
         """Those that are stacked, each with those of its rows that are; files of which none is are not read."""
-        used = min(self._count * (self._batch or 1), self._samples)
+        used = min(self.count * (self._batch or 1), self._samples)
         if not self._selection.is_spread or used == self._samples:
             return list(samples)
         wanted = [number * self._samples // used for number in range(used)]
@@ -291,17 +326,12 @@ class _Stack:
     def batches(self, samples: Sequence[_Sample]) -> Iterator[Tensors]:
         """The inputs one by one, so that only one is in memory; each has a row for every sample of the batch."""
         rows = itertools.chain.from_iterable(itertools.chain.from_iterable(samples) for _ in itertools.count())
-        for _ in range(self._count):
+        for _ in range(self.count):
             if self._batch is None:
                 yield next(rows)
             else:
                 chosen = list(itertools.islice(rows, self._batch))
                 yield {name: np.stack([sample[name] for sample in chosen], self._axes[name]) for name in chosen[0]}
-
-    def _number(self, inputs: Sequence[InputTensor]) -> int:
-        size_bytes = sum(math.prod(tensor.shape) * _dtype(tensor).itemsize for tensor in inputs)
-        fitting = max(1, MAX_SET_BYTES // max(1, size_bytes))
-        return min(math.ceil(self._samples / (self._batch or 1)), self._selection.most, fitting)
 
 
 def _batch(inputs: Iterable[InputTensor]) -> int | None:

@@ -15,9 +15,10 @@ from tiny_models import make_model, save, tiny_classifier, tiny_embedding
 from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.models.derive.prune import prunable_weights, prune, prune_by_weight
 from enginebench_controller.models.derive.quantize import CalibrationFolder, int8_version, quantize
+from enginebench_controller.models.inputs import input_set
 from enginebench_controller.models.inputs.shapes import NO_BATCH, GivenShape
 from enginebench_controller.models.library import ModelLibrary
-from enginebench_controller.records import ModelVersion
+from enginebench_controller.records import InputTensor, ModelVersion
 
 
 def weights_of(path: Path) -> dict[str, np.ndarray]:
@@ -331,6 +332,68 @@ def test_a_version_that_no_input_changes_is_refused(library: ModelLibrary, tmp_p
         quantize(library, parent, given=given)
 
 
+def test_zeros_beside_inputs_that_are_no_floats_are_calibrated_on(library: ModelLibrary, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Gather", ["words", "ids"], ["g"]),
+        helper.make_node("Add", ["g", "state"], ["a"]),
+        helper.make_node("MatMul", ["a", "w"], ["y"]),
+    ]
+    random = np.random.default_rng(0)
+    weights = {"words": random.standard_normal((9, 8)).astype("f"), "w": random.standard_normal((8, 4)).astype("f")}
+    inputs = [("ids", ["batch", 5], TensorProto.INT64), ("state", ["batch", 5, 8])]
+    parent = library.add(save(make_model(nodes, inputs, [("y", ["batch", 5, 4])], weights), tmp_path / "m.onnx"))
+    given = calibration_folder(tmp_path / "texts", scale=0.0, count=0)
+    for number in range(3):
+        np.save(given.folder / f"{number}.ids.npy", random.integers(0, 9, 5))
+        np.save(given.folder / f"{number}.state.npy", np.zeros((5, 8), "f"))
+    assert quantize(library, parent, given=given).parent_digest == parent.digest
+
+
+def resizer(library: ModelLibrary, folder: Path) -> ModelVersion:
+    """Runs on few values of its float input `scales`: zeros and negative ones it refuses."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Resize", ["c", "", "scales"], ["r"], mode="nearest"),
+        helper.make_node("Conv", ["r", "v"], ["y"], pads=[1, 1, 1, 1]),
+    ]
+    random = np.random.default_rng(0)
+    weights = {
+        "w": random.standard_normal((4, 3, 3, 3)).astype("f"),
+        "v": random.standard_normal((2, 4, 3, 3)).astype("f"),
+    }
+    model = make_model(nodes, [("x", [1, 3, 4, 4]), ("scales", [4])], [("y", None)], weights)
+    return library.add(save(model, folder / "resizer.onnx"))
+
+
+@pytest.mark.parametrize("said", [{}, {"scales": "1"}])
+def test_what_the_model_itself_cannot_run_is_no_trial_of_its_int8_child(
+    library: ModelLibrary, tmp_path: Path, said: dict[str, str]
+) -> None:
+    parent = resizer(library, tmp_path)
+    given = calibration_folder(tmp_path / "scenes", scale=1.0, count=0)
+    for number in range(2):
+        x = np.random.default_rng(number).standard_normal((1, 3, 4, 4)).astype("f")
+        arrays = {"x": x} if said else {"x": x, "scales": np.array([1, 1, 2, 2], "f")}
+        np.savez(given.folder / f"{number}.npz", **arrays)
+    assert quantize(library, parent, given=given, said=said).parent_digest == parent.digest
+
+
+def test_what_was_said_of_an_input_brings_no_dead_version_to_life(library: ModelLibrary, tmp_path: Path) -> None:
+    """Without its gain the output is another one, and all that is seen of `x` is nothing behind the Relu."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Conv", ["r", "w", "b"], ["c"]),
+        helper.make_node("Mul", ["c", "gain"], ["y"]),
+    ]
+    weights = {"w": np.ones((4, 3, 3, 3), "f"), "b": np.ones(4, "f")}
+    model = make_model(nodes, [("x", ["batch", 3, 4, 4]), ("gain", [])], [("y", ["batch", 4, 2, 2])], weights)
+    parent = library.add(save(model, tmp_path / "m.onnx"))
+    given = calibration_folder(tmp_path / "dark", scale=0.0, count=0)
+    np.save(given.folder / "a.npy", np.full((3, 4, 4), -1, "f"))
+    with pytest.raises(ModelError, match=r"gives the same outputs whatever its own inputs are"):
+        quantize(library, parent, given=given, said={"gain": "1"})
+
+
 def test_one_sample_of_pixels_that_random_inputs_are_nothing_beside_calibrates_well(
     library: ModelLibrary, tmp_path: Path
 ) -> None:
@@ -365,6 +428,16 @@ def test_more_samples_than_there_are_cannot_be_had(library: ModelLibrary, tmp_pa
     given = replace(calibration_folder(tmp_path / "few", scale=1.0), count=4)
     with pytest.raises(InputError, match=r"few gives 3 inputs \(3 samples as .*\), not the 4 of --samples"):
         quantize(library, parent, given=given)
+
+
+def test_more_samples_than_fit_into_memory_are_refused_for_their_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(input_set, "MAX_SET_BYTES", 2 * 3 * 4 * 4 * 4)
+    given = replace(calibration_folder(tmp_path / "large", scale=1.0), count=3)
+    with pytest.raises(InputError, match=r"large gives 2 .*, not the 3 of --samples: .* GiB .*--samples 2, or") as told:
+        given.prepared([InputTensor("x", "float32", (1, 3, 4, 4))], tmp_path / "scratch")
+    assert "add files" not in str(told.value)
 
 
 def test_other_sizes_of_open_dimensions_make_another_version(library: ModelLibrary, tmp_path: Path) -> None:

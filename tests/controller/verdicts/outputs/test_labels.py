@@ -6,6 +6,7 @@ import pytest
 import invented
 from controller.verdicts.judged import INPUTS, check, measured
 from enginebench_controller.records import ErrorOf, Grounds, OutputNoise
+from enginebench_controller.verdicts.output_check import checks_against
 
 SHAPE = (1, 25, 40)
 ORIGINAL = invented.model("aa" * 32, "net")
@@ -104,6 +105,56 @@ def test_noise_explains_that_elements_are_others_and_not_that_most_are(share, pr
         )
 
 
+def numbers(*values, dtype="int64"):
+    """One number for each input, as the count of what was found in it."""
+    return np.array(values, dtype).reshape(-1, 1, 1)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8"])
+def test_noise_does_not_explain_elements_that_are_off_by_more_than_it(dtype):
+    noisy = Grounds(noise=(OutputNoise("scores", 1.0),))
+    counts, others = numbers(12, 30, 25, 8, 9, 14, 21, 3, dtype=dtype), numbers(0, 0, 0, 8, 9, 14, 21, 3, dtype=dtype)
+
+    problem = between_engines(counts, others, grounds=noisy).problem
+    wrong = {
+        "int64": "37.5 % of the elements of output 'scores' differ from those of onnxruntime 1.0 by more than 2, "
+        "which is more than rounding alone moves them; 1 % is tolerated",
+        "uint8": "the outputs differ from those of onnxruntime 1.0 by up to 1 of its largest value; "
+        "0.0667 is tolerated",
+    }
+    assert problem == wrong[dtype]
+    near = numbers(14, 28, 24, 8, 9, 14, 21, 3, dtype=dtype)
+    assert between_engines(counts, near, grounds=noisy).problem == ""
+
+
+def test_only_the_first_item_is_right_where_all_others_are_off_by_more_than_noise():
+    noisy = Grounds(noise=(OutputNoise("scores", 1.0),))
+    labels = np.random.default_rng(3).integers(0, CLASSES, (INPUTS, 4, 250))
+    lost = labels.copy()
+    lost[:, 0] += 1
+    lost[:, 1:] = with_others(labels, 0.3)[:, 1:]
+    found = check(measured("onnxruntime", labels), measured("x", lost, grounds=noisy))["x"]
+
+    assert found.problem.startswith("only the first item of a batch has the output 'scores' of onnxruntime 1.0")
+
+
+def test_a_count_that_is_off_by_one_here_and_there_is_a_quantity():
+    counts, others = numbers(30, 19, 25, 8, 9, 14, 21, 3), numbers(31, 18, 25, 8, 9, 14, 21, 3)
+    found = of_int8(counts.astype(np.int32), others.astype(np.int32))
+
+    assert (found.problem, found.error_of) == ("", ErrorOf.LARGEST_VALUE)
+    assert found.max_relative_error == pytest.approx(1 / 30)
+    assert between_engines(counts, others).problem.startswith("25 % of the elements")
+
+
+@pytest.mark.parametrize("by", [1, 3])
+def test_labels_that_are_all_off_by_the_same_are_no_quantities(by):
+    """An engine that counts the background as a class has each label one too large, which is little beside 999."""
+    labels = np.random.default_rng(0).integers(0, 1001, (INPUTS, 1, 100)) + 1000
+
+    assert between_engines(labels, labels + by).problem.startswith("100 % of the elements of output 'scores' differ")
+
+
 def test_of_indices_whose_number_rounding_changes_nothing_is_judged():
     found = of_int8(a_map(), a_map()[:, :, :7], grounds=Grounds(noise=(OutputNoise("scores", None),)))
 
@@ -126,6 +177,70 @@ def test_where_int8_finds_another_number_of_boxes_they_cannot_be_judged():
         "output 'scores' cannot be judged: how much of it there is depends on the input, and for some it is another "
         "number than that of onnxruntime 1.0"
     )
+
+
+def float_boxes(*counts, low=0, high=640, seed=0):
+    return [np.random.default_rng(seed).uniform(low, high, (count, 4)).astype(np.float32) for count in counts]
+
+
+def filled(value, *counts):
+    return [np.full((count, 4), value, np.float32) for count in counts]
+
+
+def test_boxes_of_another_number_may_come_in_another_order_and_be_a_little_farther_out():
+    assert of_int8(float_boxes(5, 7, 3, 9), float_boxes(5, 7, 3, 8, low=-100, high=740, seed=1)).problem == ""
+    assert of_int8(float_boxes(0, 1, 0, 0, low=500, high=510), float_boxes(0, 1, 1, 0, low=440)).problem == ""
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param(filled(-1e6, 5, 7, 3, 8), id="of all inputs"),
+        pytest.param([*float_boxes(5, 7, 3), *filled(-1e6, 8)], id="of one with another number"),
+        pytest.param([*filled(-1e6, 5), *float_boxes(7, 3, 8)], id="of one with as many"),
+    ],
+)
+def test_boxes_of_another_number_that_lie_far_outside_are_wrong(others):
+    found = of_int8(float_boxes(5, 7, 3, 9), others)
+
+    values = sum(int((one == -1e6).sum()) for one in others)
+    assert found.problem.startswith(
+        f"{values} of 92 captured values of output 'scores' are far from those of onnxruntime 1.0, which lie from "
+    )
+    assert found.remark == ""
+
+
+def test_indices_of_another_number_may_be_others_here_and_there_and_not_most():
+    few, most = found_boxes(5, 6, 1, 9), found_boxes(5, 6, 1, 9)
+    few[0][0] = 400
+    most[3][:], most[0][:] = 400, 400
+
+    assert of_int8(found_boxes(5, 7, 0, 9), few).problem == ""
+    assert of_int8(found_boxes(5, 7, 0, 9), most).problem.startswith("42 of 63 captured values of output 'scores' are")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_boxes_of_another_number_that_are_no_numbers_are_wrong_whoever_asks(value):
+    original = measured("onnxruntime", float_boxes(5, 7, 3, 9), batch=1, model_digest=ORIGINAL.digest)
+    others = [*filled(value, 5), *float_boxes(7, 3, 8)]
+    made = measured("x", others, precision="int8", batch=1, model_digest=INT8.digest)
+
+    assert "NaN or infinite" in check(original, made, models=MODELS)["x"].problem
+    assert checks_against([original], [made], MODELS)[made.id].problem == (
+        "20 of 92 captured values of output 'scores' are NaN or infinite, unlike those of onnxruntime 1.0"
+    )
+
+
+def test_engines_that_run_one_int8_model_may_find_another_number_within_the_same_bounds():
+    """They round to one step or the next, which moves a score past its threshold as quantization does."""
+
+    def found(others):
+        boxes = float_boxes(5, 7, 3, 9)
+        first = measured("onnxruntime", boxes, precision="i8", batch=1)
+        return check(first, measured("x", others, precision="i8", batch=1))["x"]
+
+    assert found(float_boxes(5, 7, 3, 8)).problem == ""
+    assert "are far from those of" in found(filled(-1e6, 5, 7, 3, 8)).problem
 
 
 @pytest.mark.parametrize(
