@@ -53,6 +53,13 @@ def pytest_testnodedown(node: object, error: object) -> None:
         _died.append(node)
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let what failed as one of a group be found again: pytest looks for it before xdist puts the group behind it."""
+    if kept := session.config.pluginmanager.get_plugin("lfplugin"):
+        failed = kept.lastfailed
+        failed |= {plain: True for name in failed if (plain := name.rpartition("@")[0])}
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Tell a process that died from tests that failed: these alone have a second chance. And write how many generated
     inputs went through, where a recorded run asks for it.
