@@ -231,7 +231,8 @@ def _with_work(cost: NodeCost, work: Work) -> NodeCost:
 
 def _weight_bytes(graph: SourceGraph, node: SourceNode) -> int | None:
     sizes = [one.stored_bytes for one in weights(graph, node)]
-    made = _size(graph, node.outputs[0]) if key_of(node) in READS_A_PART else None
+    makes_a_part = key_of(node) in READS_A_PART and node.outputs  # a damaged file may name none
+    made = _size(graph, node.outputs[0]) if makes_a_part else None
     return total(size if made is None or size is None else min(size, made) for size in sizes)
 
 

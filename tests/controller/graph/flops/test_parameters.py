@@ -1,5 +1,6 @@
 """What is known of the weights of each version in the library."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -160,3 +161,15 @@ def test_the_generation_differs_after_every_change(library: ModelLibrary, tmp_pa
     library.remove(version)
     assert len(set(seen)) == 3
     assert library.generation() == seen[0]
+
+
+def test_a_gather_that_names_no_output_reads_no_part_of_its_table(tmp_path: Path) -> None:
+    """As a damaged file may have it."""
+    table = {"table": np.ones((8, 4), "f")}
+    model = make_model(
+        [helper.make_node("Gather", ["table", "ids"], ["y"])], [("ids", [2], TensorProto.INT64)], [("y", [2, 4])], table
+    )
+    graph = read_source_graph(save(model, tmp_path / "model.onnx"), {}, None)
+    assert [one.weight_bytes for one in node_costs(graph)] == [2 * 4 * 4]
+    damaged = replace(graph, nodes=(replace(graph.nodes[0], outputs=(), output_shapes=()),))
+    assert [one.weight_bytes for one in node_costs(damaged)] == [8 * 4 * 4]
