@@ -226,3 +226,11 @@ def test_whose_best_a_shade_is_held_against_is_said():
     assert "the best of its column, among those of its target." in legend(one, elsewhere)
     other = measured("m3", "quick", 4.0, target="board", model_digest="cd" * 32)
     assert "the best of its column, among those of its model and target." in legend(one, other)
+
+
+def test_doubts_of_several_cells_are_told_apart_in_the_legend():
+    """ "inconclusive, disturbed or inconclusive" would read as three."""
+    shown = lines(*(measured(f"m{place}", name, 4.0, status=Status.INCONCLUSIVE) for place, name in enumerate("ab")))
+    emulated = replace(shown[1].first, grounds=Grounds(emulation="by QEMU"))
+    drawn, found = seen((shown[0], *lines(emulated)), [])
+    assert f"{UNSURE} {found['m0'][1]}; or {found['m1'][1]}." in drawn

@@ -156,7 +156,7 @@ def _legend(found: Collection[MatrixCell], *, has_gaps: bool) -> list[str]:
     for one in found:
         if one.doubt:
             doubts[one.sign][one.doubt] = None
-    return legend + [f"{sign} {' or '.join(words)}" for sign, words in doubts.items()]
+    return legend + [f"{sign} {'; or '.join(words)}" for sign, words in doubts.items()]
 
 
 def _column(
