@@ -67,6 +67,10 @@ def test_a_benchmark_on_a_label_keeps_the_names_that_were_meant(tmp_path: Path) 
         found = bench.json(*run, "--target", "label:site=lab1", "--any", "1")
         assert [one["target"] for one in found["measurements"]] == ["here"]
         assert found["benchmark"]["plan"]["targets"] == ["here"]
+        bench.cli("targets", "add", "twin", agent.address)
+        told = bench.cli(*run, "--target", "here,twin").stderr
+        assert f"here and twin are one agent, at {agent.address}" in told
+        assert "are one agent" not in bench.cli(*run, "--target", "here").stderr
         assert "--any chooses among targets" in bench.cli(*run, "--any", "1", expect=2).stderr
         assert "there are too few" in bench.cli(*run, "--target", "label:site=lab1", "--any", "3", expect=2).stderr
     finally:
