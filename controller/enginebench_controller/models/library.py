@@ -42,8 +42,8 @@ _RECORD = "version.json"
 _WEIGHTS = "weights.json"
 _SCRATCH = ".incoming-"
 _HELD = ".held"
-_SCHEMA_VERSION = 2
-"""2: a derivation by its parts; 1 had the sentence alone."""
+_SCHEMA_VERSION = 3
+"""3: a calibration by its parts; 2: a derivation by its parts; 1 had the sentence alone."""
 _DIGEST_PREFIX = re.compile(r"[0-9a-f]{6,64}")
 _NAME = re.compile(r"[^\s/\\][^\r\n\t/\\]{0,199}")
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -42,18 +42,37 @@ _PARTS: Mapping[str, Callable[[str], Any]] = {"batch": int, "sparsity": float, "
 
 
 @dataclass(frozen=True)
+class Calibration:
+    """What an INT8 version was calibrated on: `count` inputs made of the `samples` of a folder, or seeded ones ("").
+
+    The folder is told by its name. `images` say how images are prepared, `preparation` this and all else; `values` what
+    inputs were filled with that had no files, `sizes` how the dimensions were closed that the model leaves open.
+    """
+
+    folder: str = ""
+    count: int = 0
+    samples: int = 0
+    images: tuple[str, ...] = ()
+    preparation: str = ""
+    values: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Derivation:
     """How a version was made of its parent: equal ones make the same of one parent. As text it is a sentence.
 
     `batch` is that of a rebatched copy, `sparsity` the share of zeros in every layer of a pruned version. `said` is
     what else was chosen, in the words of the sentence: where the batch is, what the calibration saw, which weights, the
-    inputs of a saved program; of an unknown kind it is the sentence.
+    inputs of a saved program; of an unknown kind it is the sentence. `calibration` has the parts of what is said, but
+    for a digest of the contents; None where a record of before has the words alone.
     """
 
     kind: DerivationKind
     batch: int | None = None
     sparsity: float | None = None
     said: str = ""
+    calibration: Calibration | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         """The sentence that people read."""

@@ -292,7 +292,7 @@ def test_a_record_of_before_has_its_derivation_in_a_sentence(library: ModelLibra
     child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), parent="ab" * 32, derivation=made)
     path = tmp_path / "library" / child.digest / "version.json"
     record = json.loads(path.read_text())
-    assert record["schema_version"] == 2
+    assert record["schema_version"] == 3
     path.write_text(json.dumps(record | {"schema_version": 1, "derivation": str(made)}))
 
     assert library.versions() == [child]

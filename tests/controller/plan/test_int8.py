@@ -153,18 +153,16 @@ def open_net(home, tmp_path):
     return home.library.add(save(model, tmp_path / "net.onnx"))
 
 
-def test_one_of_before_that_does_not_say_the_sizes_is_on_no_others(home, open_net, pixels):
-    made = quantize(home.library, open_net, shapes={"x": (1, 3, 4, 4)}, given=CalibrationFolder(pixels))
-    before = made.derivation.said.removesuffix(", x=1x3x4x4")
-    assert before != made.derivation.said
-    home.library.remove(made)
-    home.library.add(
-        save(tiny_classifier(), pixels.parent / "before.onnx"),
-        parent=open_net.digest,
-        derivation=replace(made.derivation, said=before),
-    )
-    (told, *_) = bound(home, on_files(pixels, shapes={"x": "1x3x4x4"}))("int8:net", 1).assumptions
+def test_of_one_that_was_made_before_calibrations_were_told_nothing_is_claimed(home, net, pixels):
+    made = quantize(home.library, net, given=CalibrationFolder(pixels))
+    of_before = replace(made, derivation=replace(made.derivation, calibration=None))
+    home.library.renewed(of_before)
+    np.save(pixels / "more.npy", np.ones((3, 4, 4), "f"))
+    (told, *_) = bound(home, on_files(pixels))("int8:net", 1).assumptions
     assert "was there already" in told and "others" not in told
+    (pixels / "more.npy").unlink()
+    again = quantize(home.library, net, given=CalibrationFolder(pixels))
+    assert again.digest == made.digest and again.derivation.calibration == made.derivation.calibration
 
 
 def test_a_shape_that_repeats_the_batch_is_told_and_made_with_one(home, open_net, pixels):

@@ -1,7 +1,6 @@
 """INT8 versions: how they are asked for, and what they are calibrated on: seeded inputs, or given samples."""
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,14 +20,14 @@ from enginebench_controller.models.inputs.shapes import joined
 from enginebench_controller.models.inputs.values import given_values, seeded_inputs
 from enginebench_controller.models.library import ModelLibrary, add_child, load_whole, refuse_unwritable
 from enginebench_controller.records import Derivation, DerivationKind, InputSet, InputTensor, InputValues, ModelVersion
-from enginebench_controller.records.model import int8_versions
+from enginebench_controller.records.model import Calibration, int8_versions
 
 Item = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class CalibrationInputs:
-    """Inputs one by one, made or read when their turn comes; `said` tells which, and tells them from others.
+    """Inputs one by one, made or read when their turn comes; `said` tells which, and their contents from others.
 
     `filled` are those that have numbers that somebody said.
     """
@@ -41,7 +40,7 @@ class CalibrationInputs:
 def seeded_calibration(seed: int, samples: int, values: Sequence[InputValues] = ()) -> CalibrationInputs:
     """Random inputs inside the bounds that the model's tables set, filled with `values` where they tell."""
     return CalibrationInputs(
-        _with_values(f"{samples} inputs of seed {seed}", values),
+        f"{samples} inputs of seed {seed}",
         lambda inputs: (seeded_inputs(inputs, seed + number, values) for number in range(samples)),
         frozenset(one.input for one in values),
     )
@@ -80,7 +79,7 @@ class CalibrationFolder:
                     rest, number, values
                 )
 
-        return CalibrationInputs(_with_values(_said(found), values), items, frozenset(filled))
+        return CalibrationInputs(_said(found), items, frozenset(filled))
 
     def outline(self, inputs: Sequence[InputTensor], values: Sequence[InputValues] = ()) -> Outline:
         """What `prepared` would read, without reading it. Raises `InputError`."""
@@ -120,10 +119,6 @@ def _said(found: InputSet) -> str:
     return f"{found.count} inputs of {found.name} ({digest}; {found.preparation})"
 
 
-def _with_values(said: str, values: Sequence[InputValues]) -> str:
-    return said + (f" with {', '.join(map(str, values))}" if values else "")
-
-
 @dataclass(frozen=True)
 class _Wish:
     """What is asked of a quantization: see `quantize`."""
@@ -134,30 +129,33 @@ class _Wish:
     given: CalibrationFolder | None = None
     said: Mapping[str, str] = field(default_factory=dict)
 
-    def calibration(self, own: ModelDescription, bound: Binding, scratch: Path) -> CalibrationInputs:
+    def inputs(self, bound: Binding, scratch: Path) -> CalibrationInputs:
         """The inputs, with files under `scratch`. Raises `InputError`."""
         if self.given is not None:
-            found = self.given.prepared(bound.inputs, scratch, given_values(bound.inputs, self.said))
+            return self.given.prepared(bound.inputs, scratch, given_values(bound.inputs, self.said))
+        return seeded_calibration(self.seed, self.samples, bound.varied_values(self.said))
+
+    def calibration(self, own: ModelDescription, bound: Binding) -> Calibration:
+        """What is asked for, by its parts; nothing is decoded. Raises `InputError`."""
+        if self.given is not None:
+            values = given_values(bound.inputs, self.said)
+            found = self.given.outline(bound.inputs, values)
+            asked = Calibration(found.name, found.count, found.samples, found.images, found.preparation)
         else:
-            found = seeded_calibration(self.seed, self.samples, bound.varied_values(self.said))
-        return replace(found, said=", ".join([found.said, *_closed(own, bound, self.shapes)]))
+            values, asked = bound.varied_values(self.said), Calibration(count=self.samples)
+        return replace(asked, values=tuple(map(str, values)), sizes=tuple(_closed(own, bound, self.shapes)))
 
-    def on_given(self, own: ModelDescription, bound: Binding, folder: CalibrationFolder) -> Iterator["re.Pattern[str]"]:
-        """What the calibration says of versions that were made on `folder`, most alike first; nothing is decoded.
 
-        That is of all that is asked for, of another selection of the same samples, and of the folder in any other way.
-        Versions of before do not say how open dimensions were closed. Raises `InputError`.
-        """
-        values = given_values(bound.inputs, self.said)
-        found = folder.outline(bound.inputs, values)
-        images = "".join(f"{one}; " for one in found.images)
-        of_folder = rf"inputs of {re.escape(found.name)} \([0-9a-f]{{12}}; "
-        closed = re.escape("".join(f", {one}" for one in _closed(own, bound, self.shapes)))
-        rest = rf"\){re.escape(_with_values('', values))}(?:{closed})?"
-        taken = rf"(?:(?:the first )?\d+ of )?{found.samples} samples? .*"
-        yield re.compile(rf"{found.count} {of_folder}{re.escape(found.preparation)}{rest}")
-        yield re.compile(rf"\d+ {of_folder}{re.escape(images)}{taken}{rest}")
-        yield re.compile(rf"\d+ {of_folder}.*")
+def _likeness(asked: Calibration, made: Calibration) -> int:
+    """3 for what is asked for, 2 for another selection of the same samples, 1 for the folder in any other way, else 0.
+
+    What is in the samples is not looked at.
+    """
+    if made == asked:
+        return 3
+    if replace(made, count=asked.count, preparation=asked.preparation) == asked:
+        return 2
+    return int(made.folder == asked.folder)
 
 
 def _closed(own: ModelDescription, bound: Binding, shapes: GivenShapes) -> Iterator[str]:
@@ -200,14 +198,16 @@ def quantize(
     bound = bind(own, 1, shapes)
     wish = _Wish(calibration_seed, samples, shapes or {}, given, said or {})
     with library.scratch() as folder:
-        calibration = wish.calibration(own, bound, folder)
-        derivation = Derivation(DerivationKind.QUANTIZED, said=calibration.said)
+        seen, calibration = wish.inputs(bound, folder), wish.calibration(own, bound)
+        filled = f" with {', '.join(calibration.values)}" if calibration.values else ""
+        sentence = ", ".join([seen.said + filled, *calibration.sizes])
+        derivation = Derivation(DerivationKind.QUANTIZED, said=sentence, calibration=calibration)
         if known := library.derived(version, derivation):
-            return _as_newest(library, known, version)
+            return _as_newest(library, replace(known, derivation=derivation), version)
         model = load_whole(library, version, "quantized")
         trials = [seeded_inputs(bound.inputs, seed, bound.varied_values(wish.said)) for seed in (0, 1)]
         try:
-            child = quantized(model, trials, lambda: calibration.items(bound.inputs), folder, calibration.filled)
+            child = quantized(model, trials, lambda: seen.items(bound.inputs), folder, seen.filled)
         except QuantizationError as error:
             raise ModelError(f"{version.name} cannot be quantized: {error}") from error
     return _as_newest(library, add_child(library, version, child, "int8", derivation), version)
@@ -215,8 +215,13 @@ def quantize(
 
 def _as_newest(library: ModelLibrary, known: ModelVersion, parent: ModelVersion) -> ModelVersion:
     """Who asks for a version again means it from then on: `int8:` stands for the newest."""
-    versions = [one.digest for one in int8_versions(library.versions(), parent.digest)]
-    return library.renewed(known) if known.digest in versions[1:] else known
+    newest = next(iter(int8_versions(library.versions(), parent.digest)), known)
+    is_recorded = newest.digest == known.digest and _calibration(newest) == _calibration(known)
+    return known if is_recorded else library.renewed(known)
+
+
+def _calibration(version: ModelVersion) -> Calibration | None:
+    return version.derivation.calibration if version.derivation else None
 
 
 @dataclass(frozen=True)
@@ -252,11 +257,11 @@ def int8_version(
         return Int8Version(quantize(library, version, shapes=meant, given=given, said=filled), was_there=False)
     if given is None:
         return Int8Version(known[0], was_there=True)
-    wish, alike = _Wish(shapes=meant, given=given, said=filled), list[re.Pattern[str]]()
     # Inputs that cannot calibrate may well be measured; where they do not fit, whoever prepares the run says so.
     with suppress(InputError):
-        alike = list(wish.on_given(own, bind(own, 1, meant), given))
-    for pattern in alike:
-        if fitting := [one for one in known if one.derivation and pattern.fullmatch(one.derivation.said)]:
-            return Int8Version(fitting[0], was_there=True, is_on_others=pattern is alike[-1])
-    return Int8Version(known[0], was_there=True, is_on_others=bool(alike))
+        asked = _Wish(shapes=meant, given=given, said=filled).calibration(own, bind(own, 1, meant))
+        made = [_calibration(one) for one in known]
+        alike = [0 if one is None else _likeness(asked, one) for one in made]
+        best = alike.index(max(alike))
+        return Int8Version(known[best], was_there=True, is_on_others=made[best] is not None and alike[best] < 2)
+    return Int8Version(known[0], was_there=True)
