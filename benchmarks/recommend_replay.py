@@ -21,7 +21,7 @@ from benchmarks.markdown import markdown_table
 from benchmarks.recommend_tables import Table, TableProcess
 from enginebench_controller.plan.points import LOOK_ITERATIONS, samples_of_limit
 from enginebench_controller.plan.recommend import Goal, LatencyLimit
-from enginebench_controller.runs.search_ground import CONFIRM_S, LONGEST_CONFIRM_S, LOOK_S
+from enginebench_controller.runs.searches.ground import CONFIRM_S, LONGEST_CONFIRM_S, LOOK_S
 from enginebench_controller.verdicts.recommend.candidates import (
     FRESH,
     Reading,
@@ -156,7 +156,7 @@ class Known:
 
     @property
     def confirm_s(self) -> float:
-        """How long a process of the last stage is timed, as in `runs.search_ground`."""
+        """How long a process of the last stage is timed, as in `runs.searches.ground`."""
         needed_s = 0.0 if self.limit_us is None else 1.2 * self.samples * exp(self.limit_us) / 1e6
         return min(LONGEST_CONFIRM_S, max(CONFIRM_S, needed_s))
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from enginebench_controller.home import Home
 from enginebench_controller.plan.bisect import prefix
 from enginebench_controller.records import SearchKind
-from enginebench_controller.runs.searching import new_search
+from enginebench_controller.runs.searches.holding import new_search
 from integration.bench import Bench, started, tiny_model, wait_until
 from integration.test_resume import kill_when, spooled
 from silent_index import silent_index, wait_for_the_end_of

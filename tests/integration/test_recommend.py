@@ -14,8 +14,8 @@ import pytest
 from agent_server import AgentProcess
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import read_plan
-from enginebench_controller.runs import search_ground
-from enginebench_controller.runs.recommending import so_far
+from enginebench_controller.runs.searches import ground
+from enginebench_controller.runs.searches.recommending import so_far
 from enginebench_controller.store.store import Store
 from integration.bench import QUICK, Bench, started, wait_until
 from integration.test_resume import kill_when
@@ -31,9 +31,9 @@ BOTH = ("--target", "nuc,board", "--budget", "90s")
 @pytest.fixture(autouse=True)
 def timed_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time less in each process: what is told apart here lies far apart, and it is the search that is looked at."""
-    monkeypatch.setattr(search_ground, "LOOK_S", 0.1)
-    monkeypatch.setattr(search_ground, "CONFIRM_S", 0.2)
-    monkeypatch.setattr(search_ground, "RateTerms", partial(search_ground.RateTerms, least_s=0.5))
+    monkeypatch.setattr(ground, "LOOK_S", 0.1)
+    monkeypatch.setattr(ground, "CONFIRM_S", 0.2)
+    monkeypatch.setattr(ground, "RateTerms", partial(ground.RateTerms, least_s=0.5))
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from enginebench_controller.plan.expand import expected_ns as expected_of_rule
 from enginebench_controller.plan.plan import GateTerms, parse_duration_ns
 from enginebench_controller.records import Failure, ModelVersion, Status
 from enginebench_controller.runs.remote_run import Announce, Reporter
+from enginebench_controller.runs.searches.holding import interrupted
 from enginebench_controller.runs.undertaking import missing_outcomes
 from enginebench_controller.store.measurements import Headline
 from enginebench_controller.store.store import Store
@@ -365,8 +366,6 @@ def left_words(seconds: float) -> str:
 
 def remind(home: Home) -> None:
     """Say that something waits to be resumed, where that is so."""
-    from enginebench_controller.runs.searching import interrupted  # noqa: PLC0415  # it brings all that carries out
-
     if missing := missing_outcomes(home.path, home.store.stored_ids):
         remark(f"{missing} results of interrupted commands are missing: `enginebench resume` collects what there is")
     for one in interrupted(home):

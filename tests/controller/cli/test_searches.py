@@ -13,7 +13,7 @@ from enginebench_controller.cli.commands import bisect
 from enginebench_controller.errors import ChangedTargetError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search
-from enginebench_controller.runs.searching import FOLDER
+from enginebench_controller.runs.searches.holding import FOLDER
 
 
 @pytest.mark.slow

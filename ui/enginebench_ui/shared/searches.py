@@ -8,7 +8,7 @@ from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import start_job
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Benchmark, Search, SearchKind
-from enginebench_controller.runs.searching import is_held
+from enginebench_controller.runs.searches.holding import is_held
 from enginebench_controller.store.searches import search_of
 from enginebench_controller.verdicts.bisect.answer import stored_answer
 from enginebench_controller.verdicts.bisect.words import headline

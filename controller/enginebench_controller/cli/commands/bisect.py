@@ -26,9 +26,9 @@ from enginebench_controller.plan.gate import gate_plan
 from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import GateMetric, GateTerms
 from enginebench_controller.records import Search
-from enginebench_controller.runs.bisecting import bisect as run_bisect
-from enginebench_controller.runs.bisecting import go_on, progress_of
-from enginebench_controller.runs.releases import package_of, releases_between
+from enginebench_controller.runs.searches.bisecting import bisect as run_bisect
+from enginebench_controller.runs.searches.bisecting import go_on, progress_of
+from enginebench_controller.runs.searches.releases import package_of, releases_between
 from enginebench_controller.verdicts.bisect.answer import BisectAnswer, stored_answer
 from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose, Question
 from enginebench_controller.verdicts.bisect.words import headline, ratio_words, remarks, verdict_words, way_words

@@ -3,33 +3,26 @@
 import asyncio
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import print_json, remark, write_asked
+from enginebench_controller.cli.console import remark, write_asked
+from enginebench_controller.cli.gates import conclude_gate
 from enginebench_controller.cli.options import Json, LogTo, TrustModels
 from enginebench_controller.cli.plan_options import OF_ONE, plan_options
 from enginebench_controller.cli.progress import remind, watching
-from enginebench_controller.cli.tables import print_gate
-from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.log_to import live_log
 from enginebench_controller.files.new_file import check_new_files
-from enginebench_controller.files.verdicts.gates import gate_document, gate_markdown
+from enginebench_controller.files.verdicts.gates import gate_markdown
 from enginebench_controller.files.verdicts.junit import gate_junit
-from enginebench_controller.home import Home, default_home
+from enginebench_controller.home import default_home
 from enginebench_controller.plan.gate import GateOrder
 from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import GateMetric
-from enginebench_controller.records import Benchmark
-from enginebench_controller.runs.benchmarking import BenchmarkOrder
-from enginebench_controller.runs.gate import again
 from enginebench_controller.runs.gate import gate as run_gate
-from enginebench_controller.verdicts.gate.results import GateResult
-from enginebench_controller.verdicts.gate.rule import GateOutcome, exit_code
-from enginebench_controller.verdicts.gate.stored import gate_of
-from enginebench_controller.verdicts.gate.words import headline
 
 
 def register(app: typer.Typer) -> None:
@@ -111,38 +104,4 @@ def gate(
     # Before anything is printed: that may fail, and minutes of measuring are in these.
     write_asked(markdown, partial(gate_markdown, result), force=force)
     write_asked(junit_file, partial(gate_junit, result, strict=strict), force=force)
-    _conclude(result, as_json=json, strict=strict)
-
-
-def carry_out_again(home: Home, order: BenchmarkOrder, *, as_json: bool) -> NoReturn:
-    """Carry out the plan of a gate, as `rerun` and `run PLAN.toml` do. Ends the command."""
-    remind(home)
-    with watching() as watcher:
-        result = asyncio.run(again(home, order, watcher))
-    _conclude(result, as_json=as_json, strict=False)
-
-
-def _conclude(result: GateResult, *, as_json: bool, strict: bool) -> NoReturn:
-    if as_json:
-        print_json(gate_document(result))
-    else:
-        print_gate(result)
-    raise typer.Exit(_exit_code(result, strict=strict))
-
-
-def tell_taken_up(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
-    """The verdict of a gate that `resume` took up, beside a document only its sentence. Returns the exit code."""
-    result = gate_of(home, benchmark)
-    if result is None:
-        return int(ExitCode.OK)
-    if as_json:
-        remark(headline(result))
-    else:
-        print_gate(result)
-    return _exit_code(result, strict=False)
-
-
-def _exit_code(result: GateResult, *, strict: bool) -> int:
-    worse, cannot_tell = (result.outcome is one for one in (GateOutcome.WORSE, GateOutcome.CANNOT_TELL))
-    failed = bool(result.problems or result.failures)
-    return int(exit_code(worse=worse, failed=failed, cannot_tell=cannot_tell, strict=strict))
+    conclude_gate(result, as_json=json, strict=strict)

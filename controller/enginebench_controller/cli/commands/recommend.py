@@ -36,8 +36,8 @@ from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.recommend import Goal, RecommendOrder, make_order, parse_axes
 from enginebench_controller.records import Failure, Search, Status
-from enginebench_controller.runs.recommending import go_on, so_far
-from enginebench_controller.runs.recommending import recommend as search_for
+from enginebench_controller.runs.searches.recommending import go_on, so_far
+from enginebench_controller.runs.searches.recommending import recommend as search_for
 from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
     Recommendations,

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.commands.gate import carry_out_again, tell_taken_up
 from enginebench_controller.cli.console import complain, concluded, print_answers, print_json, print_table, remark
+from enginebench_controller.cli.gates import gate_again, tell_taken_up
 from enginebench_controller.cli.options import (
     BenchmarkName,
     Json,
@@ -43,7 +43,7 @@ from enginebench_controller.runs.benchmarking import BenchmarkOrder, order_again
 from enginebench_controller.runs.gate import enough_of
 from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, Waiting, look
 from enginebench_controller.runs.resuming import resume as resume_all
-from enginebench_controller.runs.searching import interrupted, is_step_of, to_go_on_with
+from enginebench_controller.runs.searches.holding import interrupted, is_step_of, to_go_on_with
 from enginebench_controller.verdicts.across import are_many
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, of_benchmark, soundness
@@ -308,7 +308,7 @@ def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
 
 def _carry_out(home: Home, order: BenchmarkOrder, *, as_json: bool, notes: bool, watch: bool = False) -> None:
     if order.plan.gate is not None:
-        carry_out_again(home, order, as_json=as_json)
+        gate_again(home, order, as_json=as_json)
     benchmark = _run(home, order, watch=watch)
     raise typer.Exit(concluded(_print_outcome(home, benchmark, as_json=as_json, notes=notes)))
 

@@ -12,7 +12,7 @@ from enginebench_controller.home import home_to_read
 from enginebench_controller.plan.bisect import METRICS, make_order
 from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.records import LOCAL_TARGET, Search, SearchKind
-from enginebench_controller.runs.bisecting import gates_so_far, progress_of
+from enginebench_controller.runs.searches.bisecting import gates_so_far, progress_of
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate, stored_answer
 from enginebench_controller.verdicts.bisect.decision import BisectFinding

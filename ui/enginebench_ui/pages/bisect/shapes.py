@@ -8,7 +8,7 @@ from itertools import groupby
 from enginebench_controller.errors import InputError
 from enginebench_controller.plan.bisect import BisectKind, make_order, narrowed
 from enginebench_controller.plan.plan import GateMetric
-from enginebench_controller.runs.releases import package_of
+from enginebench_controller.runs.searches.releases import package_of
 from enginebench_controller.verdicts.bisect.answer import BisectGate
 from enginebench_controller.verdicts.bisect.decision import GatePurpose
 from enginebench_controller.verdicts.bisect.words import ratio_words, verdict_words

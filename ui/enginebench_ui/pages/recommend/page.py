@@ -15,7 +15,7 @@ from enginebench_controller.files.verdicts.recommendations import (
 from enginebench_controller.home import home_to_read
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, make_order
 from enginebench_controller.records import LOCAL_TARGET, Search, SearchKind
-from enginebench_controller.runs.recommending import so_far
+from enginebench_controller.runs.searches.recommending import so_far
 from enginebench_controller.store.searches import digests_of
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.recommend.answer import Recommendation, Recommendations

@@ -1,35 +1,17 @@
-"""Searches under way and interrupted: who carries one out, and the steps that a kill has left half-done.
-
-What to do next is decided from the steps' results alone, so a search that was interrupted goes on where it was: what
-its targets hold is collected, the step under way is finished, and the same question is asked again.
-"""
+"""Searches under way and interrupted: who carries one out, and which nobody does."""
 
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from enginebench_controller import wire
-from enginebench_controller.errors import (
-    ChangedTargetError,
-    EnginebenchError,
-    InputError,
-    ReservedError,
-    UnreachableError,
-)
+from enginebench_controller.errors import EnginebenchError, InputError, ReservedError, UnreachableError
 from enginebench_controller.home import Home
-from enginebench_controller.records import HostFacts, Search, SearchKind
-from enginebench_controller.runs.patience import patiently
-from enginebench_controller.runs.remote_run import Announce
-from enginebench_controller.runs.resuming import ResumeOrder, resume
-from enginebench_controller.targets.session import is_removed, open_client
-from enginebench_controller.verdicts.words import changes_of
+from enginebench_controller.records import Search, SearchKind
 from enginebench_proto.agreed.durable import make_private_folder
 
 FOLDER = "searches"
@@ -101,40 +83,6 @@ def is_step_of(home: Home, search_ids: frozenset[str], pending_id: str) -> bool:
     """Whether a plan in HOME/pending is of a step of these searches, or of the layers of one."""
     benchmark_id = pending_id.partition("-")[0]
     return any(benchmark_id == step.id for one in search_ids for step in home.store.steps_of(one))
-
-
-async def take_up_step(home: Home, search: Search, wish: ResumeOrder, announce: Announce) -> None:
-    """Collect what the targets hold of the step of a search that was under way, and finish it.
-
-    Raises `ChangedTargetError`, before anything is settled, where a target is not what it was in its last step, and
-    `UnreachableError` where one cannot be asked, or something of the step is still to come.
-    """
-    await _check_unchanged(home, search)
-    ids = frozenset({search.id})
-    mine = replace(wish, finish=True, is_wanted=lambda pending_id: is_step_of(home, ids, pending_id), is_step=True)
-    taken = await resume(home, mine, announce)
-    if any(one.left for one in taken):
-        raise UnreachableError("\n".join(dict.fromkeys(reason for one in taken for reason in one.reasons)))
-
-
-async def _check_unchanged(home: Home, search: Search) -> None:
-    """Of two machines, or two states of one, no answer is made: what a search measures is compared with all before."""
-    steps = await patiently(partial(home.store.steps_of, search.id))
-    before: dict[str, HostFacts] = {}
-    for step in steps:
-        snapshots = await patiently(partial(home.store.benchmark_snapshots, step.id))
-        before |= {one.target: one.host for one in snapshots}
-    for target, host in before.items():
-        if is_removed(home, target):
-            continue  # that is told where it is asked for
-        async with open_client(home, target) as client:
-            changes = changes_of(host, wire.from_host(await client.host()))
-        if changes:
-            raise ChangedTargetError(
-                f"target {target!r} is not what it was in the last step of the search {search.id} ({changes}), and "
-                "what is measured there now is not to be compared with that: search anew with "
-                f"`enginebench {search.kind}`, and give this one up with `enginebench remove {search.id}`"
-            )
 
 
 def is_held(home: Home, search_id: str) -> bool:

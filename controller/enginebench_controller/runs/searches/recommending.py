@@ -20,8 +20,9 @@ from enginebench_controller.runs.execution import SoFar, first_error_alone
 from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.remote_run import Reporter
 from enginebench_controller.runs.resuming import ResumeOrder
-from enginebench_controller.runs.search_ground import SearchGround, about, models_taking_part, search_ground
-from enginebench_controller.runs.searching import held, new_search, resumable, take_up_step
+from enginebench_controller.runs.searches.ground import SearchGround, about, models_taking_part, search_ground
+from enginebench_controller.runs.searches.holding import held, new_search, resumable
+from enginebench_controller.runs.searches.steps import take_up_step
 from enginebench_controller.store.searches import digests_of
 from enginebench_controller.targets.session import TargetSession, open_session, refuse_emulated
 from enginebench_controller.verdicts.recommend.answer import (

@@ -24,9 +24,10 @@ from enginebench_controller.runs.gate import (
     in_session,
 )
 from enginebench_controller.runs.patience import patiently
-from enginebench_controller.runs.releases import companions, wheel_of
 from enginebench_controller.runs.resuming import ResumeOrder
-from enginebench_controller.runs.searching import held, new_search, resumable, take_up_step
+from enginebench_controller.runs.searches.holding import held, new_search, resumable
+from enginebench_controller.runs.searches.releases import companions, wheel_of
+from enginebench_controller.runs.searches.steps import take_up_step
 from enginebench_controller.targets.session import TargetSession, completed, means_own_agent, open_session
 from enginebench_controller.verdicts.bisect.answer import (
     Asked,

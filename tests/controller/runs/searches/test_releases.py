@@ -6,7 +6,7 @@ import pytest
 from benchmarks.planted_wheels import write_wheel
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.runs.releases import companions, package_of, releases_between
+from enginebench_controller.runs.searches.releases import companions, package_of, releases_between
 
 VERSIONS = ("1.0", "1.1", "1.2rc1", "1.2", "1.10")
 

@@ -14,13 +14,13 @@ from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import Plan, SearchStep, plan_toml, run_command
 from enginebench_controller.records import Search, SearchKind
 from enginebench_controller.runs.benchmarking import order_again
-from enginebench_controller.runs.searching import held, interrupted, new_search, resumable, to_go_on_with
+from enginebench_controller.runs.searches.holding import held, interrupted, new_search, resumable, to_go_on_with
 
 _HOLDS = """
 import sys
 from pathlib import Path
 from enginebench_controller.home import Home
-from enginebench_controller.runs.searching import held
+from enginebench_controller.runs.searches.holding import held
 
 with held(Home(Path(sys.argv[1])), sys.argv[2]):
     print("held", flush=True)

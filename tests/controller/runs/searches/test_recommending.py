@@ -7,9 +7,9 @@ import pytest
 
 from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.plan.points import samples_of_limit
-from enginebench_controller.runs import recommending
-from enginebench_controller.runs.recommending import StepTime
-from enginebench_controller.runs.search_ground import about
+from enginebench_controller.runs.searches import recommending
+from enginebench_controller.runs.searches.ground import about
+from enginebench_controller.runs.searches.recommending import StepTime
 from enginebench_controller.verdicts.recommend.answer import recommendation
 from enginebench_controller.verdicts.recommend.candidates import Step, StepTaken
 from enginebench_controller.verdicts.recommend.search import SearchAnswer, SearchOutcome

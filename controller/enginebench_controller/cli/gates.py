@@ -1,0 +1,55 @@
+"""How a gate ends, whichever command carried it out: its own, `rerun`, `run` of its plan, or `resume`."""
+
+import asyncio
+from typing import NoReturn
+
+import typer
+
+from enginebench_controller.cli.console import print_json, remark
+from enginebench_controller.cli.progress import remind, watching
+from enginebench_controller.cli.tables import print_gate
+from enginebench_controller.errors import ExitCode
+from enginebench_controller.files.verdicts.gates import gate_document
+from enginebench_controller.home import Home
+from enginebench_controller.records import Benchmark
+from enginebench_controller.runs.benchmarking import BenchmarkOrder
+from enginebench_controller.runs.gate import again
+from enginebench_controller.verdicts.gate.results import GateResult
+from enginebench_controller.verdicts.gate.rule import GateOutcome, exit_code
+from enginebench_controller.verdicts.gate.stored import gate_of
+from enginebench_controller.verdicts.gate.words import headline
+
+
+def gate_again(home: Home, order: BenchmarkOrder, *, as_json: bool) -> NoReturn:
+    """Carry out the plan of a gate, as `rerun` and `run PLAN.toml` do. Ends the command."""
+    remind(home)
+    with watching() as watcher:
+        result = asyncio.run(again(home, order, watcher))
+    conclude_gate(result, as_json=as_json, strict=False)
+
+
+def conclude_gate(result: GateResult, *, as_json: bool, strict: bool) -> NoReturn:
+    """Print the verdict and end the command with its exit code."""
+    if as_json:
+        print_json(gate_document(result))
+    else:
+        print_gate(result)
+    raise typer.Exit(_exit_code(result, strict=strict))
+
+
+def tell_taken_up(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
+    """The verdict of a gate that `resume` took up, beside a document only its sentence. Returns the exit code."""
+    result = gate_of(home, benchmark)
+    if result is None:
+        return int(ExitCode.OK)
+    if as_json:
+        remark(headline(result))
+    else:
+        print_gate(result)
+    return _exit_code(result, strict=False)
+
+
+def _exit_code(result: GateResult, *, strict: bool) -> int:
+    worse, cannot_tell = (result.outcome is one for one in (GateOutcome.WORSE, GateOutcome.CANNOT_TELL))
+    failed = bool(result.problems or result.failures)
+    return int(exit_code(worse=worse, failed=failed, cannot_tell=cannot_tell, strict=strict))

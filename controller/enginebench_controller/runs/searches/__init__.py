@@ -1,0 +1,1 @@
+"""Searches, whose steps are benchmarks: which configuration to deploy, and which version made it slow."""
