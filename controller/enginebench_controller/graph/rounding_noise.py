@@ -112,7 +112,7 @@ def rounding_noise(order: NoiseOrder, time_limit_s: float = TIME_LIMIT_S) -> tup
         raise ModelError("the process that looked for it ended without an answer") from error
     if "error" in answer:
         raise ModelError(answer["error"])
-    return tuple(OutputNoise(one["name"], one["absolute"]) for one in answer["noise"])
+    return tuple(OutputNoise(**one) for one in answer["noise"])
 
 
 def main() -> None:
@@ -136,14 +136,15 @@ def find_noise(order: NoiseOrder) -> tuple[OutputNoise, ...]:
     plain, optimized = _session(str(path), Levels.ORT_DISABLE_ALL), _session(str(path), Levels.ORT_ENABLE_ALL)
     model = moved_model(onnx.load(path), {one.name: one.shape for one in order.inputs})
     moved = _session(_with_outside_data(model, path), Levels.ORT_DISABLE_ALL)
-    largest: dict[str, float | None] = {}
+    largest: dict[str, OutputNoise] = {}
     for draw in range(DRAWS):
         given = {**seeded_inputs(order.inputs, order.seed + draw, order.values), **_given(order, draw)}
         expected = _run(plain, given)
         for found in (_run(optimized, given), _run(moved, given)):
             for name, values in expected.items():
-                largest[name] = _larger(largest.get(name, 0.0), _distance(values, found[name]))
-    return tuple(OutputNoise(name, absolute) for name, absolute in largest.items())
+                apart = _distance(name, values, found[name])
+                largest[name] = _larger(largest.get(name, apart), apart)
+    return tuple(largest.values())
 
 
 def _given(order: NoiseOrder, draw: int) -> Arrays:
@@ -326,17 +327,21 @@ def _run(session: Any, given: Arrays) -> dict[str, NDArray[Any]]:
     return dict(zip(names, session.run(names, dict(given)), strict=True))
 
 
-def _larger(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else max(one, other)
+def _larger(one: OutputNoise, other: OutputNoise) -> OutputNoise:
+    changes = [(each.absolute, each.elements) for each in (one, other)]
+    if (None, None) in changes:
+        return OutputNoise(one.name, None)
+    return OutputNoise(one.name, *map(max, zip(*changes, strict=True)))
 
 
-def _distance(one: NDArray[Any], other: NDArray[Any]) -> float | None:
+def _distance(name: str, one: NDArray[Any], other: NDArray[Any]) -> OutputNoise:
     if one.shape != other.shape:
-        return None
+        return OutputNoise(name, None)
     if one.dtype.kind not in "biuf" or not one.size:
-        return 0.0
+        return OutputNoise(name, 0.0, 0.0)
     apart = np.abs(one.astype(np.float64) - other.astype(np.float64))
-    return float(np.max(apart, initial=0.0, where=np.isfinite(apart)))
+    largest = float(np.max(apart, initial=0.0, where=np.isfinite(apart)))
+    return OutputNoise(name, largest, float(np.mean(apart > 0)))
 
 
 if __name__ == "__main__":

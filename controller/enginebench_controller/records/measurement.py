@@ -213,10 +213,15 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class OutputNoise:
-    """How far rounding alone moves an output: the largest absolute change; None where it changes the shape."""
+    """How far rounding alone moves an output: the largest absolute change; None where it changes the shape.
+
+    `elements` is the largest share of them that it changes, which is what counts of labels and indices; None where it
+    changes the shape, and of records of before.
+    """
 
     name: str
     absolute: float | None
+    elements: float | None = None
 
 
 @dataclass(frozen=True)

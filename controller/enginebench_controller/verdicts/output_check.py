@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from enginebench_controller.records import DerivationKind, Load, Measurement, ModelVersion, OutputCheck
+from enginebench_controller.records import DerivationKind, Load, Measurement, ModelVersion, OutputCheck, OutputNoise
 from enginebench_controller.records.model import lineage
 from enginebench_controller.verdicts.output_alone import (
     has_masked,
@@ -59,7 +59,7 @@ _NO_INPUTS = hashlib.sha256().hexdigest()
 """The digest of an input set without a single array."""
 
 Models = Mapping[str, ModelVersion]
-Noise = Mapping[str, float | None]
+Noise = Mapping[str, OutputNoise]
 
 
 def check_outputs(measurements: Sequence[Measurement], models: Iterable[ModelVersion] = ()) -> dict[str, OutputCheck]:
@@ -152,7 +152,7 @@ class _Known:
 
 def _noise(group: Iterable[Measurement]) -> dict[str, Noise]:
     """The noise of outputs by name, by the digest of the model; of those measurements that had it found."""
-    return {one.model_digest: {n.name: n.absolute for n in one.grounds.noise} for one in group if one.grounds.noise}
+    return {one.model_digest: {n.name: n for n in one.grounds.noise} for one in group if one.grounds.noise}
 
 
 def _checks(group: Sequence[Measurement], models: Models) -> Iterator[tuple[str, OutputCheck]]:

@@ -5,13 +5,13 @@ Engines keep every `stride`-th element of an output; two strides meet at their l
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import lcm, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_controller.records import CapturedOutput, ErrorOf
+from enginebench_controller.records import CapturedOutput, ErrorOf, OutputNoise
 from enginebench_controller.verdicts.output_alone import Outputs
 from enginebench_controller.verdicts.output_slices import Elements, far_outside, lost_slices
 
@@ -22,15 +22,15 @@ ELEMENTS = 1e-2
 """Where not more is tolerated of values, so many of an output's integers may differ: ties may fall either way."""
 
 UNSTEADY_ELEMENTS = 5e-1
-"""So many where rounding alone changes any of them, as where boxes are put in order: most are still to be the same.
+"""At most so many where rounding alone changes any of them, as where boxes are put in order: most stay the same."""
 
-It holds for those that rounding moves so far; of those that are off by more no more than usual may be.
-"""
+_CHANCE_SDS = 3.0
+"""Of how many elements rounding happens to change, a Poisson count as a first guess: few ties fall so or so."""
 
 _FEW_BITS = 16
 
 _STEPS = 2.0
-"""By so much a number of things that were found may be off; labels are seldom all so near to the right ones."""
+"""By so much a number of things that INT8 found may be off; a label of few classes may be as near to the right one."""
 
 STRINGS = "str"
 """The element type of outputs of which digests are compared: equal or not."""
@@ -72,29 +72,32 @@ class Batch:
 
 @dataclass(frozen=True)
 class Tolerated:
-    """What outputs may differ by: as a share of the largest value of each; by name, as a value, what is noise.
+    """What outputs may differ by: as a share of the largest value of each, and by name what is noise.
 
-    Noise of None is that of an output whose very shape depends on rounding. What `is_quantized` may have lost slices.
+    What `is_quantized` may have lost slices.
     """
 
     relative: float
-    noise: Mapping[str, float | None] = field(default_factory=dict)
+    noise: Mapping[str, OutputNoise] = field(default_factory=dict)
     is_quantized: bool = False
 
     def of(self, output: str, largest: float) -> float:
         """The error tolerated of one output, relative to its largest value."""
-        apart = self.apart(output)
-        return apart if math.isinf(apart) else max(self.relative, apart / largest if largest else 0.0)
+        noise = self.noise.get(output, _NO_NOISE).absolute
+        if noise is None:
+            return math.inf
+        return max(self.relative, NOISE_FACTOR * noise / largest if largest else 0.0)
 
-    def apart(self, output: str) -> float:
-        """By how much rounding alone may set an output of two engines apart, as a value."""
-        noise = self.noise.get(output, 0.0)
-        return math.inf if noise is None else NOISE_FACTOR * noise
-
-    def of_elements(self, output: str) -> float:
-        """The share of an output's elements that may differ, where they are integers, by no more than `apart`."""
-        noise = self.noise.get(output, 0.0)
-        return math.inf if noise is None else max(self.usual(is_share=True), UNSTEADY_ELEMENTS if noise else 0.0)
+    def of_elements(self, output: str, count: int) -> float:
+        """The share of an output's elements that may differ, where they are integers; `count` it has for an input."""
+        noise = self.noise.get(output, _NO_NOISE)
+        if noise.absolute is None:
+            return math.inf
+        unsteady = UNSTEADY_ELEMENTS if noise.absolute else 0.0
+        if noise.elements is not None and count:
+            share = NOISE_FACTOR * max(noise.elements, 0.0)  # of an imported one it may be anything
+            unsteady = min(unsteady, share + _CHANCE_SDS * math.sqrt(share / count))
+        return max(self.usual(is_share=True), unsteady)
 
     def usual(self, *, is_share: bool) -> float:
         """What is tolerated of an output without noise."""
@@ -102,7 +105,10 @@ class Tolerated:
 
     def shape_is_open(self, output: str) -> bool:
         """Whether rounding alone changes the output's shape."""
-        return output in self.noise and self.noise[output] is None
+        return self.noise.get(output, _NO_NOISE).absolute is None
+
+
+_NO_NOISE = OutputNoise("", 0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,13 +133,13 @@ class _Pair:
 class _Judged:
     """How far an output is off: the share of its elements that differ, or the largest error; and what is tolerated.
 
-    The share may be only of those elements that differ by more than rounding can set them `apart`.
+    `may_count`: they may be labels, of which too many are others, or numbers of things, which are hardly off.
     """
 
     error: float
     tolerance: float
     is_share: bool
-    apart: float = 0.0
+    may_count: bool = False
 
     @property
     def beyond(self) -> float:
@@ -177,9 +183,12 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
         _infinite_elsewhere([one for one in couples if not tolerated.shape_is_open(one[0].name)], name) or strayed
     )
     compared = {output: pairs for output, pairs in _pairs(couples, batch).items() if pairs}
+    judged = {output: _judged(output, pairs, tolerated) for output, pairs in compared.items()}
+    if few := [output for output, one in judged.items() if one.may_count and one.beyond > 1]:
+        compared = {output: pairs for output, pairs in compared.items() if output not in few}
+        remark = remark or _label_or_number(few[0], name)
     if not compared:
         return Difference(problem=elsewhere, remark=remark)
-    judged = {output: _judged(output, pairs, tolerated) for output, pairs in compared.items()}
     worst = max(compared, key=lambda output: (judged[output].beyond, judged[output].error))
     farthest = max(compared, key=lambda output: judged[output].error)
     if judged[farthest].error > tolerated.usual(is_share=judged[farthest].is_share):
@@ -190,7 +199,7 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
     return Difference(
         max_absolute_error=max(differences, default=None),
         max_relative_error=judged[worst].error,
-        largest_relative_error=None if unlike else judged[farthest].error,
+        largest_relative_error=None if unlike or few else judged[farthest].error,
         cosine=min((_cosine(pairs) for pairs in values.values()), default=None),
         tolerance=judged[worst].tolerance,
         problem=_lost_batch(wrong_ones, name, batch, judged)
@@ -198,7 +207,7 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
         or _wrong_values(worst, judged[worst], name)
         or _lost_slices(compared, name, tolerated),
         remark=remark,
-        error_of=_error_of(judged.values()),
+        error_of=_error_of(judged[output] for output in compared),
     )
 
 
@@ -206,27 +215,20 @@ def _judged(output: str, pairs: Sequence[_Pair], tolerated: Tolerated) -> _Judge
     """By its values, or by the share that differs where these are labels or indices: 7 is no nearer to 8 than to 80.
 
     Few bits may be either: a map of classes, or numbers in steps, which rounding moves by one; so the milder counts.
-    So it does of more bits that may be numbers of things: off by `_STEPS` at most, and not all by the same, as labels
-    are that somebody counts from another one on. Noise then tells nothing: the shares know it already.
+    One integer an item may be a label, or a number of things, of which INT8 finds one more or one less.
     """
     error, bits = max(float(one.max()) for one in _errors(pairs)), pairs[0].bits
     by_value = _Judged(error, tolerated.of(output, _scale(pairs)), False)
     if bits is None:
         return by_value
     off = np.concatenate([pair.other - pair.reference for pair in pairs])
-    by_share = _by_share(output, np.abs(off), tolerated)
+    count = prod(pairs[0].shape)
+    by_share = _Judged(float(np.mean(off != 0)), tolerated.of_elements(output, count), True)
     if 1 < bits <= _FEW_BITS:
         return min(by_share, by_value, key=lambda one: one.beyond)
-    if bits > _FEW_BITS and _largest(off) <= _STEPS and (off != off[0]).any():
-        return min(by_share, _Judged(error, tolerated.relative, False), key=lambda one: one.beyond)
-    return by_share
-
-
-def _by_share(output: str, off: Numbers, tolerated: Tolerated) -> _Judged:
-    """By all elements that differ; or by those that differ by more than noise explains, where they are too many."""
-    apart = tolerated.apart(output)
-    far = _Judged(float(np.mean(off > apart)), tolerated.usual(is_share=True), True, apart)
-    return far if far.beyond > 1 else _Judged(float(np.mean(off != 0)), tolerated.of_elements(output), True)
+    items = 1 if pairs[0].item is None else int(pairs[0].item.max()) + 1
+    is_near = _largest(off) <= _STEPS and error <= tolerated.relative
+    return replace(by_share, may_count=bits > 1 and count == items and tolerated.is_quantized and is_near)
 
 
 def _error_of(judged: Iterable[_Judged]) -> ErrorOf:
@@ -424,7 +426,7 @@ def _only_first_is_right(pairs: Sequence[_Pair], judged: _Judged) -> bool:
     for pair, errors in zip(pairs, _errors(pairs), strict=True):
         if pair.item is None:
             return False
-        wrongs = np.abs(pair.other - pair.reference) > judged.apart if judged.is_share else errors
+        wrongs = pair.other != pair.reference if judged.is_share else errors
         for item in np.unique(pair.item):
             its = wrongs[pair.item == item]
             found = bool((its.mean() if judged.is_share else its.max()) > judged.tolerance)
@@ -444,8 +446,7 @@ def _wrong_values(output: str, judged: _Judged, name: str) -> str:
 
 
 def _elements_differ(output: str, judged: _Judged, name: str) -> str:
-    by = f" by more than {judged.apart:.3g}, which is more than rounding alone moves them" if judged.apart else ""
-    return f"{_percent(judged.error)} of the elements of output {output!r} differ from those of {name}{by}"
+    return f"{_percent(judged.error)} of the elements of output {output!r} differ from those of {name}"
 
 
 def _percent(share: float) -> str:
@@ -460,6 +461,13 @@ def _not_judged(output: str, name: str) -> str:
     return (
         f"output {output!r} cannot be judged: how much of it there is depends on the input, and for some it is another "
         f"number than that of {name}"
+    )
+
+
+def _label_or_number(output: str, name: str) -> str:
+    return (
+        f"output {output!r} cannot be judged: it is one integer an item, off from that of {name} by no more than "
+        f"{_STEPS:g}, and may be a label, or a number of things that were found"
     )
 
 

@@ -21,6 +21,15 @@ _FEWEST_LOST = 0.1
 _APART = 10.0
 """So much larger are all that were kept: what fades out from slice to slice is of one kind, and rounds to 0."""
 
+_FEWEST_KNOWN = 32
+"""So many values tell of which size they are: eight boxes may all lie in one corner."""
+
+_AROUND = 10.0
+"""What is garbage is so by orders of magnitude; what was found is only elsewhere."""
+
+_LABELS = 10_000
+"""Classes and places in a list of what was found are hardly more."""
+
 _PROBABLE = 1.001
 """Outputs up to here may be probabilities: what is improbable rounds to 0, and rightly."""
 
@@ -63,17 +72,20 @@ def lost_slices(inputs: Sequence[Elements], output: str, name: str) -> str:
 def far_outside(ours: Numbers, theirs: Numbers, *, output: str, name: str, free_share: float) -> str:
     """Which of their values, of all inputs and in whichever order, are not of the kind of ours: a sentence, or empty.
 
-    They belong into the range of ours, which are `name`'s, and as far around it as it is wide, or reaches from 0. A
-    share of them is free to lie elsewhere, as for labels: a class that the reference does not find is a label as well.
+    They belong into the range of ours, which are `name`'s, and `_AROUND` times as far around it as it is wide, or
+    reaches from 0; which few values cannot tell. Whole numbers may be labels of what the reference does not find. A
+    share of them is free to lie elsewhere.
     """
     of_theirs = f"of {theirs.size:,} captured values of output {output!r} are"
     if any(is_broken(theirs).any() and not is_broken(ours).any() for is_broken in (np.isnan, np.isinf)):
         return f"{np.count_nonzero(~np.isfinite(theirs)):,} {of_theirs} NaN or infinite, unlike those of {name}"
     known, finite = ours[np.isfinite(ours)], theirs[np.isfinite(theirs)]
-    if not known.size:
+    if known.size < _FEWEST_KNOWN:
         return ""
     low, high = float(known.min()), float(known.max())
-    margin = max(high - low, abs(low), abs(high))
+    margin = _AROUND * max(high - low, abs(low), abs(high))
+    if (known == np.rint(known)).all():
+        margin = max(margin, _LABELS)
     outside = int(np.count_nonzero((finite < low - margin) | (finite > high + margin)))
     if outside <= free_share * theirs.size:
         return ""

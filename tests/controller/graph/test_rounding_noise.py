@@ -121,7 +121,25 @@ def test_a_shape_that_rounding_decides_has_no_noise_but_none(tmp_path):
 
     (noise,) = find_noise(NoiseOrder(str(path), inputs))
 
-    assert noise.absolute is None
+    assert (noise.absolute, noise.elements) == (None, None)
+
+
+def test_of_indices_it_is_told_how_many_of_them_change(tmp_path):
+    """The first half of the columns is always in order; in the other half two each are as good as equal."""
+    apart = np.repeat(np.arange(WIDTH // 2, 0, -1), 2).astype(np.float32) * 100
+    apart[: WIDTH // 2] = np.arange(WIDTH, WIDTH // 2, -1) * 10_000
+    nodes = [
+        helper.make_node("Mul", ["x", "tiny"], ["near"]),
+        helper.make_node("Add", ["near", "apart"], ["moved"]),
+        helper.make_node("Softplus", ["moved"], ["scores"]),
+        helper.make_node("TopK", ["scores", "all"], ["sorted", "y"], axis=-1),
+    ]
+    constants = [("tiny", np.float32(1e-6)), ("apart", apart), ("all", np.array([WIDTH], np.int64))]
+    path, inputs = saved(tmp_path / "m.onnx", nodes, constants, outputs=(("y", TensorProto.INT64),))
+
+    (noise,) = find_noise(NoiseOrder(str(path), inputs))
+
+    assert noise.absolute and 0 < noise.elements <= 0.5
 
 
 def test_sizes_are_not_moved(tmp_path):

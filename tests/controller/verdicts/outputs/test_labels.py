@@ -105,46 +105,67 @@ def test_noise_explains_that_elements_are_others_and_not_that_most_are(share, pr
         )
 
 
-def numbers(*values, dtype="int64"):
+@pytest.mark.parametrize(("share", "tolerance"), [(1e-4, 0.01), (0.02, 0.059), (0.4, 0.5)])
+def test_the_more_elements_rounding_changes_the_more_may_be_others(share, tolerance):
+    """Twice as many, and what chance makes of so few of the thousand; at least the usual, at most half of them."""
+    noisy = Grounds(noise=(OutputNoise("scores", 20.0, share),))
+
+    assert between_engines(a_map(), a_map(), grounds=noisy).tolerance == pytest.approx(tolerance, abs=1e-3)
+    assert between_engines(a_map(), with_others(a_map(), tolerance - 0.005), grounds=noisy).problem == ""
+    assert between_engines(a_map(), with_others(a_map(), tolerance + 0.005), grounds=noisy).problem
+
+
+def best_of(scores, seed, count=20):
+    """The places of the best scores of each input after one rounding of them, which is more than some are apart."""
+    moved = scores + 2e-4 * np.random.default_rng(seed).uniform(-1, 1, scores.shape)
+    return np.argsort(-moved, axis=-1, kind="stable")[:, :count]
+
+
+def test_ties_that_fall_otherwise_are_noise_however_far_apart_their_places_are():
+    wrong = 0
+    for seed in range(60):
+        scores = np.random.default_rng(seed).random((INPUTS, 2000))
+        right, probe, other = (best_of(scores, 3 * seed + number) for number in (100, 101, 102))
+        changed = (right != probe).mean(axis=-1)
+        noise = OutputNoise("scores", float(np.abs(right - probe).max()), float(changed.max()))
+        if noise.absolute:
+            found = between_engines(right[:, np.newaxis], other[:, np.newaxis], grounds=Grounds(noise=(noise,)))
+            wrong += bool(found.problem)
+    assert wrong <= 1
+
+
+def numbers(*values):
     """One number for each input, as the count of what was found in it."""
-    return np.array(values, dtype).reshape(-1, 1, 1)
+    return np.array(values).reshape(-1, 1, 1)
 
 
-@pytest.mark.parametrize("dtype", ["int64", "uint8"])
-def test_noise_does_not_explain_elements_that_are_off_by_more_than_it(dtype):
-    noisy = Grounds(noise=(OutputNoise("scores", 1.0),))
-    counts, others = numbers(12, 30, 25, 8, 9, 14, 21, 3, dtype=dtype), numbers(0, 0, 0, 8, 9, 14, 21, 3, dtype=dtype)
-
-    problem = between_engines(counts, others, grounds=noisy).problem
-    wrong = {
-        "int64": "37.5 % of the elements of output 'scores' differ from those of onnxruntime 1.0 by more than 2, "
-        "which is more than rounding alone moves them; 1 % is tolerated",
-        "uint8": "the outputs differ from those of onnxruntime 1.0 by up to 1 of its largest value; "
-        "0.0667 is tolerated",
-    }
-    assert problem == wrong[dtype]
-    near = numbers(14, 28, 24, 8, 9, 14, 21, 3, dtype=dtype)
-    assert between_engines(counts, near, grounds=noisy).problem == ""
+COUNTS = (30, 19, 25, 8, 9, 14, 21, 3)
 
 
-def test_only_the_first_item_is_right_where_all_others_are_off_by_more_than_noise():
-    noisy = Grounds(noise=(OutputNoise("scores", 1.0),))
-    labels = np.random.default_rng(3).integers(0, CLASSES, (INPUTS, 4, 250))
-    lost = labels.copy()
-    lost[:, 0] += 1
-    lost[:, 1:] = with_others(labels, 0.3)[:, 1:]
-    found = check(measured("onnxruntime", labels), measured("x", lost, grounds=noisy))["x"]
+@pytest.mark.parametrize("others", [(31, 18, 26, 8, 9, 14, 21, 3), tuple(one + 1 for one in COUNTS)])
+def test_a_number_an_item_that_int8_has_off_by_one_may_be_a_count_or_a_label(others):
+    found = of_int8(numbers(*COUNTS), numbers(*others))
 
-    assert found.problem.startswith("only the first item of a batch has the output 'scores' of onnxruntime 1.0")
+    assert (found.problem, found.max_relative_error, found.largest_relative_error) == ("", None, None)
+    assert found.remark == (
+        "output 'scores' cannot be judged: it is one integer an item, off from that of onnxruntime 1.0 by no more than "
+        "2, and may be a label, or a number of things that were found"
+    )
+    assert between_engines(numbers(*COUNTS), numbers(*others)).problem
 
 
-def test_a_count_that_is_off_by_one_here_and_there_is_a_quantity():
-    counts, others = numbers(30, 19, 25, 8, 9, 14, 21, 3), numbers(31, 18, 25, 8, 9, 14, 21, 3)
-    found = of_int8(counts.astype(np.int32), others.astype(np.int32))
+def test_a_number_an_item_that_is_far_off_is_wrong_in_int8_too():
+    assert of_int8(numbers(*COUNTS), numbers(0, 0, 0, *COUNTS[3:])).problem.startswith("37.5 % of the elements")
 
-    assert (found.problem, found.error_of) == ("", ErrorOf.LARGEST_VALUE)
-    assert found.max_relative_error == pytest.approx(1 / 30)
-    assert between_engines(counts, others).problem.startswith("25 % of the elements")
+
+@pytest.mark.parametrize("check_of", [between_engines, of_int8])
+def test_labels_of_which_one_is_right_are_wrong_however_near_all_others_are(check_of):
+    """The padding, the background and the number of the input stay what they are."""
+    labels = np.random.default_rng(0).integers(100, 1001, (INPUTS, 1, 100))
+    labels[..., 0] = 0
+    others = np.where(labels > 0, labels + np.random.default_rng(1).integers(1, 3, labels.shape), 0)
+
+    assert check_of(labels, others).problem.startswith("99 % of the elements of output 'scores' differ")
 
 
 @pytest.mark.parametrize("by", [1, 3])
@@ -193,6 +214,23 @@ def test_boxes_of_another_number_may_come_in_another_order_and_be_a_little_farth
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(filled(31.0, 0, 1, 0, 0), filled(400.0, 0, 1, 1, 0), id="one box in a corner"),
+        pytest.param(filled(0.31, 0, 1, 0, 0), filled(0.7, 0, 2, 0, 0), id="one score"),
+        pytest.param(filled(0.0, 5, 9, 3, 4), filled(16.0, 5, 8, 3, 4), id="classes as numbers with a point"),
+        pytest.param(
+            [one.astype(int) for one in filled(0, 5, 9, 3, 4)],
+            [one.astype(int) for one in filled(16, 5, 8, 3, 4)],
+            id="classes",
+        ),
+    ],
+)
+def test_what_only_int8_has_found_may_be_where_the_reference_found_nothing(before, after):
+    assert of_int8(before, after).problem == ""
+
+
+@pytest.mark.parametrize(
     "others",
     [
         pytest.param(filled(-1e6, 5, 7, 3, 8), id="of all inputs"),
@@ -212,8 +250,8 @@ def test_boxes_of_another_number_that_lie_far_outside_are_wrong(others):
 
 def test_indices_of_another_number_may_be_others_here_and_there_and_not_most():
     few, most = found_boxes(5, 6, 1, 9), found_boxes(5, 6, 1, 9)
-    few[0][0] = 400
-    most[3][:], most[0][:] = 400, 400
+    few[0][0] = 2**31 - 1
+    most[3][:], most[0][:] = -(2**31), 2**31 - 1
 
     assert of_int8(found_boxes(5, 7, 0, 9), few).problem == ""
     assert of_int8(found_boxes(5, 7, 0, 9), most).problem.startswith("42 of 63 captured values of output 'scores' are")
