@@ -53,11 +53,26 @@ def pytest_testnodedown(node: object, error: object) -> None:
         _died.append(node)
 
 
+_last_failed: list[dict[str, bool]] = []
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let what failed as one of a group be found again: pytest looks for it before xdist puts the group behind it."""
+    """Let what failed as one of a group be found again: pytest looks before and after xdist adds the group."""
     if kept := session.config.pluginmanager.get_plugin("lfplugin"):
-        failed = kept.lastfailed
-        failed |= {plain: True for name in failed if (plain := name.rpartition("@")[0])}
+        kept.lastfailed |= dict.fromkeys(map(_without_group, kept.lastfailed), True)
+        _last_failed.append(kept.lastfailed)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Forget that it failed once it has passed, as pytest does under its name with the group."""
+    if report.when == "call" and report.passed:
+        for kept in _last_failed:
+            kept.pop(_without_group(report.nodeid), None)
+
+
+def _without_group(name: str) -> str:
+    plain, _, group = name.rpartition("@")
+    return name if not plain or "]" in group else plain  # which is no group but a parameter
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

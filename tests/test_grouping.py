@@ -23,28 +23,36 @@ def test_tests_that_share_what_their_module_makes_are_one_group(request: pytest.
 
 @pytest.mark.slow
 def test_what_failed_is_run_once_more_whether_it_was_of_a_group_or_not(tmp_path: Path) -> None:
-    """Also where both failed in one run: else the second one would pass for both."""
+    """Also where both failed in one run: else the second one would pass for both. What then passes is forgotten."""
     here = Path(__file__).parent
     shutil.copy(here / "conftest.py", tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = xdist_group\n")
-    (tmp_path / "test_alone.py").write_text("def test_one() -> None:\n    assert False\n")
+    (tmp_path / "test_alone.py").write_text(
+        "import os\nimport pytest\n\n\n@pytest.mark.parametrize('x', ['a@b'])\n"
+        "def test_one(x) -> None:\n    assert os.path.exists('mended')\n"
+    )
     (tmp_path / "test_group.py").write_text(
-        "import pytest\n\n\n@pytest.fixture(scope='module')\ndef made():\n    raise OSError\n\n\n"
+        "import os\nimport pytest\n\n\n@pytest.fixture(scope='module')\n"
+        "def made():\n    assert os.path.exists('mended')\n\n\n"
         "def test_two(made) -> None:\n    pass\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "1", "--dist", "loadgroup"]
-    found = [
-        subprocess.run(
-            [*command, *more],
+
+    def said(*more: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-n", "1", "--dist", "loadgroup", *more],
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(here)},
             capture_output=True,
             text=True,
             check=False,
         ).stdout
-        for more in ((), ("--last-failed", "--last-failed-no-failures", "none"))
-    ]
-    assert ["1 failed, 1 error" in said for said in found] == [True, True], found
+
+    once_more = ("--last-failed", "--last-failed-no-failures", "none")
+    assert "1 failed, 1 error" in said()
+    assert "1 failed, 1 error" in said(*once_more)
+    (tmp_path / "mended").touch()
+    assert "2 passed" in said(*once_more)
+    assert "passed" not in said(*once_more)
 
 
 def test_others_are_none(request: pytest.FixtureRequest) -> None:

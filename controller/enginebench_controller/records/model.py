@@ -45,11 +45,13 @@ _PARTS: Mapping[str, Callable[[str], Any]] = {"batch": int, "sparsity": float, "
 class Calibration:
     """What an INT8 version was calibrated on: `count` inputs made of the `samples` of a folder, or seeded ones ("").
 
-    The folder is told by its name. `images` say how images are prepared, `preparation` this and all else; `values` what
-    inputs were filled with that had no files, `sizes` how the dimensions were closed that the model leaves open.
+    The folder is told by its name, and `files` tells it from others of that name. `images` say how images are prepared,
+    `preparation` this and all else; `values` what inputs were filled with that had no files, `sizes` how the dimensions
+    were closed that the model leaves open.
     """
 
     folder: str = ""
+    files: str = ""
     count: int = 0
     samples: int = 0
     images: tuple[str, ...] = ()

@@ -114,7 +114,7 @@ def test_one_that_was_calibrated_on_others_is_told_with_the_command_for_a_better
     quantize(home.library, net)
     (told, *_) = bound(home, on_files(pixels, image={"scale": 1}))("int8:net", 1).assumptions
     command = f"enginebench models quantize net --inputs {pixels} --image-scale 1"
-    assert told.endswith(f"the inputs of this run are others: `{command}` makes one that is calibrated on them")
+    assert told.endswith(f"others, as far as is known: `{command}` makes one that is calibrated on them")
 
 
 def test_one_on_fewer_samples_of_the_folder_is_on_no_others(home, net, pixels):
@@ -124,12 +124,31 @@ def test_one_on_fewer_samples_of_the_folder_is_on_no_others(home, net, pixels):
     assert found.version == few and "others" not in found.assumptions[0]
 
 
-def test_one_of_the_folder_goes_before_a_newer_one_and_is_on_others_all_the_same(home, net, pixels):
-    before = quantize(home.library, net, given=CalibrationFolder(pixels))
-    quantize(home.library, net)
+def test_without_one_on_the_inputs_of_the_run_it_is_the_newest(home, net, pixels):
+    quantize(home.library, net, given=CalibrationFolder(pixels))
+    newest = quantize(home.library, net)
     np.save(pixels / "more.npy", np.ones((3, 4, 4), "f"))
     found = bound(home, on_files(pixels))("int8:net", 1)
-    assert found.version == before and "the inputs of this run are others" in found.assumptions[0]
+    assert found.version == newest and "the inputs of this run are others" in found.assumptions[0]
+
+
+def test_another_folder_that_is_called_alike_has_other_inputs(home, net, pixels, tmp_path):
+    """With as many files of the same names and sizes, as folders of a hundred pictures have."""
+    other = tmp_path / "elsewhere" / pixels.name
+    other.mkdir(parents=True)
+    for path in pixels.iterdir():
+        np.save(other / path.name, 255 * np.load(path))
+    made = quantize(home.library, net, given=CalibrationFolder(pixels))
+    assert "are others" in bound(home, on_files(other))("int8:net", 1).assumptions[0]
+    quantize(home.library, net, given=CalibrationFolder(other))
+    found = bound(home, on_files(pixels))("int8:net", 1)
+    assert found.version == made and "others" not in found.assumptions[0]
+
+
+def test_a_folder_that_was_moved_has_the_same_inputs(home, net, pixels):
+    quantize(home.library, net, given=CalibrationFolder(pixels))
+    moved = pixels.rename(pixels.with_name("moved"))
+    assert "others" not in bound(home, on_files(moved))("int8:net", 1).assumptions[0]
 
 
 def test_images_that_are_prepared_otherwise_are_others(home, net, tmp_path):
@@ -142,7 +161,7 @@ def test_images_that_are_prepared_otherwise_are_others(home, net, tmp_path):
     quantize(home.library, net)
     for scale, are_others in ((1, False), (2, True)):
         found = bound(home, on_files(folder, image={"scale": scale}))("int8:net", 1)
-        assert found.version == made and ("others" in found.assumptions[0]) is are_others
+        assert (found.version == made) is not are_others and ("others" in found.assumptions[0]) is are_others
 
 
 @pytest.fixture
@@ -153,16 +172,14 @@ def open_net(home, tmp_path):
     return home.library.add(save(model, tmp_path / "net.onnx"))
 
 
-def test_of_one_that_was_made_before_calibrations_were_told_nothing_is_claimed(home, net, pixels):
+def test_one_that_was_made_before_calibrations_were_told_is_known_once_it_is_asked_for_again(home, net, pixels):
     made = quantize(home.library, net, given=CalibrationFolder(pixels))
-    of_before = replace(made, derivation=replace(made.derivation, calibration=None))
-    home.library.renewed(of_before)
-    np.save(pixels / "more.npy", np.ones((3, 4, 4), "f"))
+    home.library.renewed(replace(made, derivation=replace(made.derivation, calibration=None)))
     (told, *_) = bound(home, on_files(pixels))("int8:net", 1).assumptions
-    assert "was there already" in told and "others" not in told
-    (pixels / "more.npy").unlink()
+    assert "was there already" in told and "others, as far as is known" in told
     again = quantize(home.library, net, given=CalibrationFolder(pixels))
     assert again.digest == made.digest and again.derivation.calibration == made.derivation.calibration
+    assert "others" not in bound(home, on_files(pixels))("int8:net", 1).assumptions[0]
 
 
 def test_a_shape_that_repeats_the_batch_is_told_and_made_with_one(home, open_net, pixels):

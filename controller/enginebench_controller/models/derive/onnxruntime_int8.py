@@ -1,6 +1,5 @@
 """INT8 children: ONNX Runtime's static quantizer, QDQ, calibrated on inputs of one's choice."""
 
-import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -80,7 +79,7 @@ def _quantized(
     _keep_used_domains(result)
     onnx.save(result, target)
     _refuse_without_ranges(result)
-    given = _largest_and_some(calibration())
+    given = _largest_and_some(calibration(), filled)
     sessions = open_session(target), open_session(source)
     _refuse_lost_numbers(*sessions, trials[0], given[0])
     _refuse_dead(*sessions, given, trials, filled)
@@ -196,17 +195,20 @@ def _scales(model: onnx.ModelProto) -> Iterator[tuple[str, NDArray[Any]]]:
             yield node.input[0], numpy_helper.to_array(constants[node.input[1]])
 
 
-def _largest_and_some(items: Iterable[Item]) -> Sequence[Item]:
+def _largest_and_some(items: Iterable[Item], filled: Collection[str]) -> Sequence[Item]:
     """The largest of the calibration inputs, and some others.
 
     The largest fills the ranges that were found: what others give may well be all one. Raises `QuantizationError` where
-    there are no ranges, as all numbers are zero and no integers tell inputs apart.
+    there are no ranges, as all numbers that are not `filled` are zero, and no integers tell inputs apart.
     """
-    items = iter(items)
-    some = list(itertools.islice(items, _TRIED))
-    largest = max(itertools.chain(some, items), key=_magnitude)
-    only_floats = all(one.dtype.kind == "f" for one in largest.values())
-    if only_floats and not _magnitude(largest) and any(one.size for one in largest.values()):
+    some: list[Item] = []
+    largest: Item = {}
+    are_apart = False
+    for item in items:
+        some += [item] if len(some) < _TRIED else []
+        largest = max((largest, item), key=lambda one: _magnitude(one, filled)) if largest else item
+        are_apart = are_apart or not _are_equal(*(_integers(one) for one in (some[0], item)))
+    if not are_apart and not _magnitude(largest, filled) and any(one.size for one in _floats(largest, filled).values()):
         raise QuantizationError(f"all numbers of the calibration inputs are zero; {_OTHER_INPUTS}")
     return (largest, *(one for one in some if one is not largest))
 
@@ -223,7 +225,7 @@ def _made_up(largest: Item, filled: Collection[str]) -> Sequence[Item]:
 def _as_large(trial: Item, largest: Item, filled: Collection[str]) -> Item:
     """Random inputs are about 1, and pixels 255: with ranges for pixels they would all be nothing."""
     floats = _floats(trial, filled)
-    times = {name: _magnitude({name: largest[name]}) / (_magnitude({name: one}) or 1.0) for name, one in floats.items()}
+    times = {name: _largest_of(largest[name]) / (_largest_of(one) or 1.0) for name, one in floats.items()}
     return trial | {name: np.asarray(one * times[name], one.dtype) for name, one in floats.items()}
 
 
@@ -234,8 +236,16 @@ def _floats(item: Item, filled: Collection[str]) -> Item:
     return {name: values for name, values in item.items() if values.dtype.kind == "f" and name not in filled}
 
 
-def _magnitude(item: Item) -> float:
-    return max((float(np.abs(one).max(initial=0.0)) for one in _floats(item, ()).values()), default=0.0)
+def _integers(item: Item) -> Sequence[NDArray[Any]]:
+    return [values for values in item.values() if values.dtype.kind != "f"]
+
+
+def _magnitude(item: Item, filled: Collection[str]) -> float:
+    return max(map(_largest_of, _floats(item, filled).values()), default=0.0)
+
+
+def _largest_of(values: NDArray[Any]) -> float:
+    return float(np.abs(values).max(initial=0.0))
 
 
 Run = tuple[Item, Sequence[NDArray[Any]]]

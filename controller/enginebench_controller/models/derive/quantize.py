@@ -15,7 +15,14 @@ from enginebench_controller.models.bounded import deriving
 from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.models.inputs.binding import Binding, GivenShape, GivenShapes, bind
-from enginebench_controller.models.inputs.input_set import MAX_SET_BYTES, Outline, Selection, outline, prepare
+from enginebench_controller.models.inputs.input_set import (
+    MAX_SET_BYTES,
+    Outline,
+    Selection,
+    fingerprint,
+    outline,
+    prepare,
+)
 from enginebench_controller.models.inputs.shapes import joined
 from enginebench_controller.models.inputs.values import given_values, seeded_inputs
 from enginebench_controller.models.library import ModelLibrary, add_child, load_whole, refuse_unwritable
@@ -140,22 +147,16 @@ class _Wish:
         if self.given is not None:
             values = given_values(bound.inputs, self.said)
             found = self.given.outline(bound.inputs, values)
-            asked = Calibration(found.name, found.count, found.samples, found.images, found.preparation)
+            files = fingerprint(self.given.folder, _needing_files(bound.inputs, values))
+            asked = Calibration(found.name, files, found.count, found.samples, found.images, found.preparation)
         else:
             values, asked = bound.varied_values(self.said), Calibration(count=self.samples)
         return replace(asked, values=tuple(map(str, values)), sizes=tuple(_closed(own, bound, self.shapes)))
 
 
-def _likeness(asked: Calibration, made: Calibration) -> int:
-    """3 for what is asked for, 2 for another selection of the same samples, 1 for the folder in any other way, else 0.
-
-    What is in the samples is not looked at.
-    """
-    if made == asked:
-        return 3
-    if replace(made, count=asked.count, preparation=asked.preparation) == asked:
-        return 2
-    return int(made.folder == asked.folder)
+def _is_alike(asked: Calibration, made: Calibration) -> bool:
+    """Whether both are of the same samples, prepared alike, however many of them were taken."""
+    return replace(made, folder=asked.folder, count=asked.count, preparation=asked.preparation) == asked
 
 
 def _closed(own: ModelDescription, bound: Binding, shapes: GivenShapes) -> Iterator[str]:
@@ -242,8 +243,8 @@ def int8_version(
 ) -> Int8Version:
     """The INT8 version of a model that was calibrated on the `given` inputs, or else the newest; made where none is.
 
-    Those were the `given` inputs that are of a folder of this name with as many samples, prepared alike, however many
-    of them were taken: what is in them is not read. Where none was, one that is of this folder otherwise goes first.
+    That is so of as many samples, prepared alike, however many of them were taken. The files are known by their names
+    and sizes, and by how some begin: nothing is decoded.
 
     One is made on `given` inputs, or on seeded ones. Of `shapes` and of what is `said` that counts which is of inputs
     that the model has. Raises as `quantize` does.
@@ -260,8 +261,7 @@ def int8_version(
     # Inputs that cannot calibrate may well be measured; where they do not fit, whoever prepares the run says so.
     with suppress(InputError):
         asked = _Wish(shapes=meant, given=given, said=filled).calibration(own, bind(own, 1, meant))
-        made = [_calibration(one) for one in known]
-        alike = [0 if one is None else _likeness(asked, one) for one in made]
-        best = alike.index(max(alike))
-        return Int8Version(known[best], was_there=True, is_on_others=made[best] is not None and alike[best] < 2)
+        made = [(one, told) for one in known if (told := _calibration(one)) is not None]
+        alike = [one for one, told in made if told == asked] or [one for one, told in made if _is_alike(asked, told)]
+        return Int8Version((alike or known)[0], was_there=True, is_on_others=not alike)
     return Int8Version(known[0], was_there=True)

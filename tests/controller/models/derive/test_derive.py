@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -347,6 +348,37 @@ def test_zeros_beside_inputs_that_are_no_floats_are_calibrated_on(library: Model
         np.save(given.folder / f"{number}.ids.npy", random.integers(0, 9, 5))
         np.save(given.folder / f"{number}.state.npy", np.zeros((5, 8), "f"))
     assert quantize(library, parent, given=given).parent_digest == parent.digest
+
+
+def scaled_pixels(library: ModelLibrary, folder: Path, other: tuple[Any, ...]) -> ModelVersion:
+    """Averages of what a convolution makes of pixels, times the largest of another input."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"]),
+        helper.make_node("GlobalAveragePool", ["c"], ["g"]),
+        helper.make_node("Cast", ["times"], ["real"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMax", ["real"], ["most"], keepdims=0),
+        helper.make_node("Mul", ["g", "most"], ["y"]),
+    ]
+    weights = {"w": np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype("f"), "b": np.ones(4, "f")}
+    model = make_model(nodes, [("x", ["batch", 3, 8, 8]), ("times", *other)], [("y", None)], weights)
+    return library.add(save(model, folder / "scaled.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [((["batch", 2], TensorProto.INT64), {}), (([1],), {"times": "2"})],
+    ids=["beside sizes", "beside a number that was said"],
+)
+def test_black_images_calibrate_nothing_beside_what_is_the_same_for_all(
+    library: ModelLibrary, tmp_path: Path, other: tuple[Any, ...], said: dict[str, str]
+) -> None:
+    parent = scaled_pixels(library, tmp_path, other)
+    given = calibration_folder(tmp_path / "night", scale=0.0, count=0)
+    for number in range(3):
+        arrays = {"x": np.zeros((3, 8, 8), "f"), "times": np.array([8, 8])}
+        np.savez(given.folder / f"{number}.npz", **{name: one for name, one in arrays.items() if name not in said})
+    with pytest.raises(ModelError, match="all numbers of the calibration inputs are zero"):
+        quantize(library, parent, given=given, said=said)
 
 
 def resizer(library: ModelLibrary, folder: Path) -> ModelVersion:
