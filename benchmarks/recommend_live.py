@@ -27,7 +27,7 @@ from benchmarks.verdict_recordings import add_line, kept_lines
 from enginebench_controller.plan.points import samples_of_limit
 from enginebench_controller.plan.recommend import Goal, LatencyLimit
 from enginebench_controller.records import Measurement
-from enginebench_controller.runs.searches.ground import CONFIRM_S
+from enginebench_controller.runs.searches.recommend_ground import CONFIRM_S
 from enginebench_controller.verdicts.recommend.candidates import Reading, interval
 from enginebench_controller.verdicts.recommend.search import SearchOutcome
 from enginebench_controller.verdicts.recommend.steps import figures_of, reading_of

@@ -21,7 +21,7 @@ from benchmarks.markdown import markdown_table
 from benchmarks.recommend_tables import Table, TableProcess
 from enginebench_controller.plan.points import LOOK_ITERATIONS, samples_of_limit
 from enginebench_controller.plan.recommend import Goal, LatencyLimit
-from enginebench_controller.runs.searches.ground import CONFIRM_S, LONGEST_CONFIRM_S, LOOK_S
+from enginebench_controller.runs.searches.recommend_ground import CONFIRM_S, LONGEST_CONFIRM_S, LOOK_S
 from enginebench_controller.verdicts.recommend.candidates import (
     FRESH,
     Reading,

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, IntEnum, auto
+from enum import IntEnum, StrEnum, auto
 from typing import ClassVar
 
+from enginebench_proto.agreed.words import RESERVED
 
-class ErrorCode(Enum):
-    """The kinds of refusal a caller can meet."""
+
+class ErrorCode(StrEnum):
+    """The kinds of refusal a caller can meet; on the wire, and in the log, by these words."""
 
     INVALID = auto()
     NOT_FOUND = auto()
@@ -16,7 +18,7 @@ class ErrorCode(Enum):
     UPLOAD_UNDER_WAY = auto()
     DISK_FULL = auto()
     BUSY = auto()
-    RESERVED = auto()
+    RESERVED = RESERVED
     SHUTTING_DOWN = auto()
     NEWER_REQUEST = auto()
     DEFECT = auto()

@@ -28,7 +28,7 @@ from enginebench_agent.environments.discovery import Discovery
 from enginebench_agent.errors import SetupError
 from enginebench_agent.files.cache import FileCache
 from enginebench_agent.machine.alone import alone_here
-from enginebench_agent.machine.peak_file import PeakFile
+from enginebench_agent.runs.calibrations import PeakFile
 from enginebench_agent.runs.idle_loop import IdleLoop
 from enginebench_agent.runs.queue import Lease
 from enginebench_agent.runs.reservations import Reservations

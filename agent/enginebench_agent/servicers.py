@@ -19,7 +19,7 @@ from enginebench_agent.errors import AgentError, InvalidRequestError
 from enginebench_agent.files.cache import FileCache
 from enginebench_agent.files.reception import Reception
 from enginebench_agent.machine.host import read_host_facts
-from enginebench_agent.machine.peak_file import PeakFile
+from enginebench_agent.runs.calibrations import PeakFile
 from enginebench_agent.runs.reservations import Reservations
 from enginebench_agent.runs.supervisor import Supervisor
 from enginebench_proto.v1 import (

@@ -6,7 +6,6 @@
 import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -200,40 +199,6 @@ class OldAgentError(AgentError):
     """A target's agent is older than what was asked of it."""
 
 
-def typed_path(typed: str | PathLike[str]) -> Path:
-    """A path as a person typed it, with the home folder that a `~` means: no shell has put it into `--out=~/DIR`.
-
-    Raises `InputError` where this machine knows no such home.
-    """
-    path = Path(typed)
-    try:
-        return path.expanduser()
-    except RuntimeError:  # what pathlib says of an account that this machine does not know
-        raise InputError(f"{path}: this machine knows no home folder {path.parts[0]}; write the whole path") from None
-
-
-def is_file(text: str) -> bool:
-    """Whether this is the path of a file. Raises `InputError` where that cannot be told, as of a name too long."""
-    try:
-        return Path(text).is_file()
-    except OSError as error:
-        raise InputError(f"cannot use {text}: {error.strerror}; mind its name, and whose it is") from None
-
-
-def leads_nowhere(path: Path) -> str:
-    """Which link on the way to `path` leads to nothing, and what to do, as the end of a sentence; "" without one."""
-    for part in (*reversed(path.absolute().parents), path):
-        if part.is_symlink() and not part.exists():
-            return f"{part} is a link to {part.readlink()}, which is not there; mount that, or remove the link"
-    return ""
-
-
-def code_of(error: type[EnginebenchError]) -> str:
-    """What an error is called in log lines and documents: `OldAgentError` is "old_agent"."""
-    words = re.findall("[A-Z][a-z]*", error.__name__.removesuffix("Error"))
-    return "_".join(words).lower()
-
-
 class NoProspectsError(EnginebenchError):
     """Passes that came to nothing to show."""
 
@@ -246,3 +211,9 @@ class RunUnknownError(AgentError):
 
 class RemoteError(EnginebenchError):
     """A command on the other machine failed; the text has its own last words."""
+
+
+def code_of(error: type[EnginebenchError]) -> str:
+    """What an error is called in log lines and documents: `OldAgentError` is "old_agent"."""
+    words = re.findall("[A-Z][a-z]*", error.__name__.removesuffix("Error"))
+    return "_".join(words).lower()

@@ -187,8 +187,8 @@ def _silent(sentence: str) -> None:
 
 
 def _home(path: Place | None) -> "Home":
-    from enginebench_controller.errors import typed_path
     from enginebench_controller.home import Home, default_home
+    from enginebench_controller.typed_paths import typed_path
 
     return default_home() if path is None else Home(typed_path(path))
 

@@ -15,7 +15,7 @@ from importlib import import_module
 from os import PathLike
 from typing import Any, ClassVar, TypeVar
 
-from enginebench_controller.errors import InputError, typed_path
+from enginebench_controller.errors import InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document
 from enginebench_controller.files.csv_tables import measurement_rows
@@ -33,6 +33,7 @@ from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL
 from enginebench_controller.store.sql_query import QueryResult
 from enginebench_controller.targets.choosing import to_measure
 from enginebench_controller.targets.local_agent import remark
+from enginebench_controller.typed_paths import typed_path
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.gate.results import GateResult, Judged

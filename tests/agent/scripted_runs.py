@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from enginebench_agent.files.cache import FileCache
-from enginebench_agent.machine.peak_file import PeakFile
 from enginebench_agent.runs.attempt import SPEC_FILE
+from enginebench_agent.runs.calibrations import PeakFile
 from enginebench_agent.runs.execution import Execution, Terms
 from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits
 from enginebench_agent.runs.queue import Lease

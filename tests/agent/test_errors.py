@@ -4,8 +4,8 @@ import grpc
 import pytest
 from agent_process import Client
 
-from enginebench_agent.door.interceptors import CODE_KEY
 from enginebench_agent.errors import ERRORS, EXITS, ErrorCode, ExitCode
+from enginebench_proto.agreed.words import ERROR_CODE_KEY
 from enginebench_proto.v1 import model_pb2, run_pb2
 
 
@@ -29,4 +29,4 @@ async def test_an_answer_carries_the_code_of_its_error(shared: Client) -> None:
     for call, code in asked:
         with pytest.raises(grpc.aio.AioRpcError) as answer:
             await call
-        assert dict(answer.value.trailing_metadata())[CODE_KEY] == code
+        assert dict(answer.value.trailing_metadata())[ERROR_CODE_KEY] == code

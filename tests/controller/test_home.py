@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 import enginebench
 from enginebench_controller.cli import make_app
-from enginebench_controller.errors import InputError, typed_path
+from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home, home_to_read
 from enginebench_controller.plan.gate import parse_sides
 from enginebench_controller.plan.options import input_folder
 from enginebench_controller.store.lake.place import lake_at
+from enginebench_controller.typed_paths import typed_path
 
 
 def unknown(key: object) -> NoReturn:

@@ -14,9 +14,9 @@ from enginebench_controller.home import Home
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import Measurement
-from enginebench_controller.runs import execution, remote_run
+from enginebench_controller.runs import groups, remote_run
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark, run_in_session
-from enginebench_controller.runs.execution import SoFar
+from enginebench_controller.runs.groups import SoFar
 from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
 from enginebench_controller.runs.resuming import ResumeOrder, look, resume
 from enginebench_controller.targets import client
@@ -179,7 +179,7 @@ async def test_whoever_died_between_two_of_a_group_is_taken_up_with_both(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as dying:
-        dying.setattr(execution, "forget", dies)
+        dying.setattr(groups, "forget", dies)
         async with open_session(home, plan.targets) as session:
             with pytest.raises(ExceptionGroup):
                 await run_in_session(home, BenchmarkOrder(plan), session, binder, lambda *_: Told(), TwoRounds())

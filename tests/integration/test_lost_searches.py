@@ -15,7 +15,7 @@ from agent_server import AgentProcess
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search
 from enginebench_controller.runs import remote_run
-from enginebench_controller.runs.searches import ground
+from enginebench_controller.runs.searches import recommend_ground
 from enginebench_controller.store.store import Store
 from enginebench_proto.v1 import agent_pb2
 from integration.bench import Bench, wait_until
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.slow
 def soon_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A silence is borne for a second, and less is timed in each process."""
     monkeypatch.setattr(remote_run, "RECONNECT_SECONDS", 1.0)
-    monkeypatch.setattr(ground, "LOOK_S", 0.1)
-    monkeypatch.setattr(ground, "CONFIRM_S", 0.2)
+    monkeypatch.setattr(recommend_ground, "LOOK_S", 0.1)
+    monkeypatch.setattr(recommend_ground, "CONFIRM_S", 0.2)
 
 
 @pytest.fixture

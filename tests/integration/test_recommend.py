@@ -14,7 +14,7 @@ import pytest
 from agent_server import AgentProcess
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import read_plan
-from enginebench_controller.runs.searches import ground
+from enginebench_controller.runs.searches import recommend_ground
 from enginebench_controller.runs.searches.recommending import so_far
 from enginebench_controller.store.store import Store
 from integration.bench import QUICK, Bench, started, wait_until
@@ -31,9 +31,9 @@ BOTH = ("--target", "nuc,board", "--budget", "90s")
 @pytest.fixture(autouse=True)
 def timed_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time less in each process: what is told apart here lies far apart, and it is the search that is looked at."""
-    monkeypatch.setattr(ground, "LOOK_S", 0.1)
-    monkeypatch.setattr(ground, "CONFIRM_S", 0.2)
-    monkeypatch.setattr(ground, "RateTerms", partial(ground.RateTerms, least_s=0.5))
+    monkeypatch.setattr(recommend_ground, "LOOK_S", 0.1)
+    monkeypatch.setattr(recommend_ground, "CONFIRM_S", 0.2)
+    monkeypatch.setattr(recommend_ground, "RateTerms", partial(recommend_ground.RateTerms, least_s=0.5))
 
 
 @pytest.fixture

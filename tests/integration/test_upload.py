@@ -21,7 +21,7 @@ from enginebench_controller.plan.expand import Expansion
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import FailureKind, Measurement, ModelFile, Profile
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark, run_in_session
-from enginebench_controller.runs.execution import SoFar
+from enginebench_controller.runs.groups import SoFar
 from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
 from enginebench_controller.runs.remote_run import Unreported
 from enginebench_controller.targets.client import AgentClient

@@ -17,10 +17,9 @@ from enginebench_agent.door.audit import AuditLog
 from enginebench_agent.door.permissions import Peer, changes_something, check_allowed
 from enginebench_agent.errors import ERRORS, AgentError, DefectError, InvalidRequestError
 from enginebench_proto.agreed import logs
+from enginebench_proto.agreed.words import ERROR_CODE_KEY
 
 STATUS_OF_CODE = {code: grpc.StatusCode[known.status] for code, known in ERRORS.items()}
-CODE_KEY = "enginebench-error"
-"""The name of an error's code in the trailing metadata: a status of gRPC's may stand for several."""
 
 OUR_SERVICES = "/enginebench."
 MAX_DETAILS_BYTES = 2_000
@@ -261,11 +260,11 @@ class Errors(Around):
 async def refuse(context: Any, method: str, error: Exception) -> NoReturn:
     """End a call with an error's status, sentence and code. Raises what gRPC ends a call with."""
     if isinstance(error, AgentError):
-        _log.info("call refused", extra=logs.told(method=method, code=_word(error), reason=str(error)))
+        _log.info("call refused", extra=logs.told(method=method, code=error.code.value, reason=str(error)))
     else:
         _log.error("call failed", extra=logs.told(method=method), exc_info=error)
         error = DefectError(f"{method} failed inside the agent{_of_file(error)}; its log on standard error tells why.")
-    code = ((CODE_KEY, _word(error)),)
+    code = ((ERROR_CODE_KEY, error.code.value),)
     await context.abort(STATUS_OF_CODE[error.code], _cut(str(error)), trailing_metadata=code)
     raise AssertionError("abort always raises")
 
@@ -277,10 +276,6 @@ def _of_file(error: BaseException) -> str:
     if not isinstance(error, OSError) or error.filename is None:
         return ""
     return f", which could not use a file or folder of its own ({error.strerror})"
-
-
-def _word(error: AgentError) -> str:
-    return error.code.name.lower()
 
 
 def _cut(sentence: str) -> str:

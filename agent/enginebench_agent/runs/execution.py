@@ -15,9 +15,9 @@ from enginebench_agent.files.cache import FileCache
 from enginebench_agent.files.reception import DISK_FULL
 from enginebench_agent.files.workspace import digests_needed, input_files, place_inputs, place_model, remove_folder
 from enginebench_agent.machine.bystanders import Quiet, Watch, surroundings
-from enginebench_agent.machine.peak_file import PeakFile
 from enginebench_agent.runs import endings
 from enginebench_agent.runs.attempt import Attempt, Order
+from enginebench_agent.runs.calibrations import PeakFile
 from enginebench_agent.runs.endings import RunEnding, ending_of, kind_word
 from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits
 from enginebench_agent.runs.queue import Lease, Queue

@@ -18,7 +18,6 @@ from enginebench_agent.errors import (
 )
 from enginebench_agent.files.cache import FileCache
 from enginebench_agent.files.workspace import input_files
-from enginebench_agent.machine.peak_file import PeakFile
 from enginebench_agent.names import check_run_id
 from enginebench_agent.runs.admission import (
     check_form,
@@ -29,6 +28,7 @@ from enginebench_agent.runs.admission import (
     find_engine,
 )
 from enginebench_agent.runs.attempt import SPEC_FILE
+from enginebench_agent.runs.calibrations import PeakFile
 from enginebench_agent.runs.endings import RunEnding
 from enginebench_agent.runs.execution import Execution, Terms
 from enginebench_agent.runs.queue import Lease

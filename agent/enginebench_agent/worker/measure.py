@@ -26,7 +26,7 @@ from enginebench_agent.worker.steady_state import BesideLoad, ReferenceWork, Ste
 from enginebench_agent.worker.stopping import Stopping, from_stop_rule
 from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
 from enginebench_plugins.spec import Load
-from enginebench_proto.agreed.arrivals import is_overload
+from enginebench_proto.agreed.overload import is_overload
 from enginebench_proto.v1.configuration_pb2 import InputTensor
 from enginebench_proto.v1.measurement_pb2 import STOP_REASON_MAX_DURATION, Measurement
 

@@ -1,7 +1,7 @@
 """What colour and marker an engine has: one, the same in every chart, on every page and in every report.
 
 Eight hues that readers with any of the three colour blindnesses tell apart, on light and on dark ground; from the ninth
-engine on hue and marker tell together. Our own engines have theirs always, others in the order in which a store met
+engine on hue and marker tell together. Five engines have theirs always, others in the order in which a store met
 them. What one engine comes in (environments, versions, options) shares its hue, in another lightness and marker.
 """
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from enginebench_controller.errors import InputError, ModelError, UnknownFormatError, UnknownModelError, typed_path
+from enginebench_controller.errors import InputError, ModelError, UnknownFormatError, UnknownModelError
 from enginebench_controller.models.derive.quantize import CalibrationFolder, int8_version
 from enginebench_controller.models.derive.rebatch import rebatch
 from enginebench_controller.models.formats.signature import ModelDescription
@@ -18,6 +18,7 @@ from enginebench_controller.plan.configurations import BoundModel, input_set, le
 from enginebench_controller.plan.options import words_of
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import InputSet, ModelVersion
+from enginebench_controller.typed_paths import typed_path
 
 
 class Binder:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.errors import InputError, is_file, typed_path
+from enginebench_controller.errors import InputError
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import select_engines
 from enginebench_controller.plan.expand import Expansion, contradictions
@@ -26,6 +26,7 @@ from enginebench_controller.plan.plan import (
 )
 from enginebench_controller.records import AvailableEngine, Load, TargetSnapshot, UnavailableEngine
 from enginebench_controller.stats.paired import FEWEST_PAIRS
+from enginebench_controller.typed_paths import is_file, typed_path
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, SUFFIXES
 
 PROCESS_MS, WARMUP_MS, BLOCK_MS = 600, 200, 50

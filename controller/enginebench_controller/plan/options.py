@@ -9,8 +9,9 @@ from enum import Enum, StrEnum, auto
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.errors import InputError, typed_path
+from enginebench_controller.errors import InputError
 from enginebench_controller.models.inputs.shapes import split_by_input
+from enginebench_controller.typed_paths import typed_path
 
 
 class OptionForm(Enum):

@@ -20,9 +20,9 @@ from enginebench_controller.plan.configurations import (
     usable_cores,
 )
 from enginebench_controller.plan.expand import Case, expand, owned_options, refused_options
+from enginebench_controller.plan.grouping import COPIES_OF_A_MODEL, ENGINE_BYTES, MEMORY_SHARE
 from enginebench_controller.plan.plan import Plan, SearchStep, make_plan
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, RecommendOrder, common_plan
-from enginebench_controller.plan.turns import COPIES_OF_A_MODEL, ENGINE_BYTES, MEMORY_SHARE
 from enginebench_controller.records import AvailableEngine, Configuration, Hint, Load, ModelVersion, TargetSnapshot
 from enginebench_controller.records.fields import CONFIGURATION
 from enginebench_controller.records.model import lineage

@@ -14,9 +14,9 @@ from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.models.zoo import PREFIX, zoo_model
 from enginebench_controller.plan.configurations import BoundModel, input_set, length_assumptions, meant_for
 from enginebench_controller.plan.expand import Expansion, expand
+from enginebench_controller.plan.grouping import in_turns
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.plan.sparsity import with_sparsities
-from enginebench_controller.plan.turns import in_turns
 from enginebench_controller.records import ModelVersion, TargetSnapshot
 
 

@@ -16,15 +16,15 @@ from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import names_of
 from enginebench_controller.plan.expand import Case, Expansion, Interleave, expand, in_random_order, time_limit_ns
+from enginebench_controller.plan.grouping import in_turns
 from enginebench_controller.plan.plan import Plan, make_plan, parse_duration_ns
-from enginebench_controller.plan.turns import in_turns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, TargetSnapshot
 from enginebench_controller.records.model import with_lineage
-from enginebench_controller.runs import execution
+from enginebench_controller.runs import groups
+from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.cluster.carrying import Cluster, open_cluster
-from enginebench_controller.runs.execution import Elsewhere, Enough
+from enginebench_controller.runs.groups import Elsewhere, Enough
 from enginebench_controller.runs.keeping import keeper
-from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn, remind
 from enginebench_controller.runs.undertaking import Pending, PlanClaim, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, means_own_agent, once_listed, open_session
@@ -215,9 +215,9 @@ async def _execute(
 ) -> None:
     pending = claim.pending
     try:
-        with execution.first_error_alone():
+        with groups.first_error_alone():
             keep = keeper(home)
-            await execution.execute(bench, undertakings, pending.id, keep, pending.interleave, enough, elsewhere)
+            await groups.execute(bench, undertakings, pending.id, keep, pending.interleave, enough, elsewhere)
             await remind(bench)
     finally:
         if all(one.settled for one in undertakings) and not any(bench.remembered.values()):

@@ -13,7 +13,7 @@ from enginebench_controller.errors import AgentError, InputError, UnreachableErr
 from enginebench_controller.home import Home
 from enginebench_controller.plan.configurations import default_cores, names_in, select_engines
 from enginebench_controller.records import AvailableEngine, EngineRef, Failure, Peak, TargetSnapshot
-from enginebench_controller.runs.patience import patiently
+from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.remote_run import drop
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.session import open_session, refuse_emulated

@@ -32,9 +32,9 @@ from enginebench_controller.plan.plan import (
     parse_duration_ns,
 )
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, members, run_in_session
+from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.environments import install
-from enginebench_controller.runs.execution import Enough, SoFar
-from enginebench_controller.runs.patience import patiently
+from enginebench_controller.runs.groups import Enough, SoFar
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
 from enginebench_controller.runs.remote_run import Reporter, SendOn
 from enginebench_controller.targets.session import TargetSession, completed, once_listed, open_session
@@ -229,14 +229,14 @@ class _Pairs:
         self._there = 0
 
     def seconds_left(self) -> float:
-        """See `execution.Enough`."""
+        """See `groups.Enough`."""
         return self._ends - time.monotonic() + GRACE_SHARE * self._budget_s + GRACE_S
 
     def ended(self) -> None:
-        """See `execution.Enough`: its time is looked at before rounds alone."""
+        """See `groups.Enough`: its time is looked at before rounds alone."""
 
     def __call__(self, so_far: Sequence[SoFar]) -> bool:
-        """See `execution.Enough`."""
+        """See `groups.Enough`."""
         now = time.monotonic()
         pairs = min(len(one.processes) for one in so_far)
         if self._begun is None:

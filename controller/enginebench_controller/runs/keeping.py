@@ -8,8 +8,8 @@ from functools import partial
 
 from enginebench_controller.home import Home
 from enginebench_controller.records import BlockSamples, Measurement
+from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.grounds import Judging
-from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.undertaking import Keep
 from enginebench_controller.store.store import Store
 from enginebench_proto.agreed import logs

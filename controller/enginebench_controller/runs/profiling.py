@@ -24,9 +24,9 @@ from enginebench_controller.plan.plan import Plan, parse_duration_ns
 from enginebench_controller.plan.sparsity import with_sparsities
 from enginebench_controller.records import Failure, FailureKind, ModelVersion, PassOrder, Profile
 from enginebench_controller.records.model import with_lineage
-from enginebench_controller.runs import execution, outcome, remote_run
-from enginebench_controller.runs.execution import uninterrupted
-from enginebench_controller.runs.patience import patiently
+from enginebench_controller.runs import groups, outcome, remote_run
+from enginebench_controller.runs.busy_store import patiently
+from enginebench_controller.runs.groups import uninterrupted
 from enginebench_controller.runs.remote_run import Announce, Bench, remind
 from enginebench_controller.runs.undertaking import ATTEMPTS, Pending, PlanClaim, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, once_listed, open_session
@@ -151,7 +151,7 @@ class Passes:
         await patiently(partial(self._store.add_profile, profile, *versions), is_outcome=True)
         one.settle()
         self._bench.reporter.finished(one.case, profile.id, profile.status, profile.failure)
-        await execution.forget(self._bench, one)
+        await groups.forget(self._bench, one)
         return profile
 
     def _with_lineage(self, model: ModelVersion) -> tuple[ModelVersion, ...]:
@@ -173,7 +173,7 @@ class Passes:
         if case.target in lost:
             return self._unprofiled(one, outcome.agent_lost(case, lost[case.target]))
         try:
-            result = await execution.run_once(self._bench, case, one.begin(0), run_pb2.RUN_KIND_PROFILE)
+            result = await groups.run_once(self._bench, case, one.begin(0), run_pb2.RUN_KIND_PROFILE)
         except UnreachableError as error:
             lost[case.target] = str(error)
             return self._unprofiled(one, outcome.agent_lost(case, str(error)))

@@ -17,8 +17,9 @@ from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Expansion
 from enginebench_controller.records import LOCAL_TARGET, Failure, FailureKind, Measurement, Profile
 from enginebench_controller.runs import remote_run
+from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.cluster.carrying import open_cluster
-from enginebench_controller.runs.execution import (
+from enginebench_controller.runs.groups import (
     Elsewhere,
     Enough,
     Group,
@@ -29,7 +30,6 @@ from enginebench_controller.runs.execution import (
     whole_rounds,
 )
 from enginebench_controller.runs.keeping import keeper
-from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.profiling import Passes
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
 from enginebench_controller.runs.sample_file import SampleFile
@@ -45,7 +45,8 @@ from enginebench_controller.runs.undertaking import (
 )
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.session import check_targets, is_removed, open_client
-from enginebench_controller.verdicts.words import changes_of, named
+from enginebench_controller.verdicts.host_words import changes_of
+from enginebench_controller.verdicts.words import named
 from enginebench_proto.v1 import run_pb2
 
 INTERRUPTED = Failure(FailureKind.CANCELLED, "the command that carried this out ended before anything came of it")

@@ -18,9 +18,10 @@ from pathlib import Path
 import duckdb
 from filelock import FileLock, Timeout
 
-from enginebench_controller.errors import StoreBusyError, StoreError, leads_nowhere, unknown_word
+from enginebench_controller.errors import StoreBusyError, StoreError, unknown_word
 from enginebench_controller.store import schema
 from enginebench_controller.store.failures import explain, held_by_another_process, locked_out
+from enginebench_controller.typed_paths import leads_nowhere
 from enginebench_proto.agreed.durable import copy_whole, make_private_folder
 
 STORAGE_VERSION = "v1.2.0"

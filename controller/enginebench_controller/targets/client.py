@@ -19,6 +19,7 @@ from enginebench_controller.targets.connections import Connection, Connections, 
 from enginebench_controller.targets.obstacles import PASSING, START, Obstacle, find_obstacle
 from enginebench_controller.targets.sending import ASK_SECONDS, Sending
 from enginebench_controller.wire.fields import optional
+from enginebench_proto.agreed.words import ERROR_CODE_KEY, RESERVED
 from enginebench_proto.v1 import agent_pb2, host_pb2, model_pb2, reservation_pb2, run_pb2
 
 OWN_VERSION = importlib.metadata.version("enginebench")
@@ -76,9 +77,6 @@ SILENT_SECONDS = 2.0
 SHORTEST_REST_SECONDS, LONGEST_REST_SECONDS = 5.0, 60.0
 """To connect again takes 2 ms of processor time; a target that is lost should not be noticed much later."""
 GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
-CODE_KEY = "enginebench-error"
-"""The name of the agent's own code of an error in the trailing metadata: a status of gRPC's stands for several."""
-RESERVED = "reserved"
 STATUS_LOST = "Internal error from Core"
 """What grpc.aio says, with INTERNAL, where a message cannot be sent any more; it forgets the true status over that
 (grpc issue 36066), be it a connection that broke or a refusal. The call is tried again, and may say it then."""
@@ -284,7 +282,7 @@ class AgentClient:
             return self._too_old(error.details() or "")
         if error.code() == grpc.StatusCode.NOT_FOUND:
             return RunUnknownError(f"target {self.name!r}: {error.details()}")
-        is_reserved = (CODE_KEY, RESERVED) in tuple(error.trailing_metadata() or ())
+        is_reserved = (ERROR_CODE_KEY, RESERVED) in tuple(error.trailing_metadata() or ())
         return (ReservedError if is_reserved else AgentError)(f"target {self.name!r}: {error.details()}")
 
     def _unreachable(self, obstacle: Obstacle) -> str:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enginebench_controller.plan.configurations import describe_load, describe_settings
 from enginebench_controller.records import HostFacts, Measurement, ModelVersion, Status, TargetSnapshot
 from enginebench_controller.verdicts.doubts import marks
+from enginebench_controller.verdicts.host_words import processor_of
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order
-from enginebench_controller.verdicts.words import processor_of
 
 MANY_TARGETS = 20
 """With more of them than these nobody reads a line a target."""

@@ -14,8 +14,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from enginebench_controller.plan.grouping import compared_work
 from enginebench_controller.plan.plan import PROCESSES
-from enginebench_controller.plan.turns import compared_work
 from enginebench_controller.records import Benchmark, Hint, Load, Measurement, ModelVersion
 from enginebench_controller.records.model import families
 from enginebench_controller.stats.comparison import PRACTICAL, Side

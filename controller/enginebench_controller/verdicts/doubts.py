@@ -20,7 +20,7 @@ from enginebench_controller.records import (
 from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.parity import requested_is_not_effective
-from enginebench_proto.agreed.arrivals import SCHEDULE_TOLERANCE, is_overload
+from enginebench_proto.agreed.overload import SCHEDULE_TOLERANCE, is_overload
 from enginebench_proto.agreed.words import UNSEEN_USERS
 
 CORES_TOLERANCE = 1.05

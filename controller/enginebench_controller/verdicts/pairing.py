@@ -22,9 +22,10 @@ from enginebench_controller.records.model import families, lineage
 from enginebench_controller.records.run import BlockLatency
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Side, compare, corrected
 from enginebench_controller.verdicts.doubts import Mark, doubts, marks
+from enginebench_controller.verdicts.host_words import processor_of
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal
-from enginebench_controller.verdicts.words import Remark, asked_words, model_words, processor_of, sides_words
+from enginebench_controller.verdicts.words import Remark, asked_words, model_words, sides_words
 
 Pair = tuple[Measurement, Measurement]
 

@@ -1,6 +1,6 @@
 """Whether all that was asked for came to numbers that can be used: what failed, and whose outputs are wrong.
 
-The one rule behind exit code 1, the last line of a command, and what a document or a job says of its whole.
+The one rule behind exit code 1 of what measures, its last line, and what a document or a job says of its whole.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -13,6 +13,12 @@ DEFAULT_ENVIRONMENT = "default"
 UNSEEN_USERS = "who else uses the device"
 """Of what an agent cannot see: of any device but the processor."""
 
+ERROR_CODE_KEY = "enginebench-error"
+"""The name of an agent's own code of an error in the trailing metadata: a status of gRPC's stands for several."""
+
+RESERVED = "reserved"
+"""The code of the refusal of a target that is there for somebody else alone, for a while."""
+
 PROCESSOR = "cpu"
 """The resource that runs on the processor hold."""
 

@@ -8,7 +8,7 @@ import pytest
 from agent_process import Client, connected, make_spec, refused
 
 from agent_server import AgentProcess
-from enginebench_agent.machine.peak_file import PeakFile
+from enginebench_agent.runs.calibrations import PeakFile
 from enginebench_proto.v1 import agent_pb2, model_pb2, run_pb2
 from enginebench_proto.v1.peaks_pb2 import PEAK_KIND_BANDWIDTH, PEAK_KIND_FLOPS, Peak, Rate
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import invented
 from controller.verdicts.pairs import arms
-from enginebench_controller.cli import make_app
+from enginebench_controller.cli import gates, make_app
 from enginebench_controller.cli.commands import gate
 from enginebench_controller.plan.plan import GateTerms
 from enginebench_controller.store.store import Store
@@ -81,7 +81,7 @@ def test_the_files_of_a_gate_are_there_before_its_verdict_is_printed(tmp_path, m
     roles = dict.fromkeys(("base", "head", "control"), invented.measured("m0000001"))
     result = GateResult(invented.benchmark(), GateTerms(), judge(GateTerms(), arms(1.05)), roles)
     monkeypatch.setattr(gate, "run_gate", lambda *_: result)
-    monkeypatch.setattr(gate, "print_gate", fail)
+    monkeypatch.setattr(gates, "print_gate", fail)
     words = ["gate", "--base", "a.onnx", "--head", "b.onnx", "--engine", "fake", "--markdown", str(tmp_path / "m.md")]
     done = CliRunner().invoke(make_app(words), words)
     assert isinstance(done.exception, OSError)

@@ -17,7 +17,6 @@ import invented_profiles
 import offered
 from controller.verdicts.pairs import arms
 from enginebench_controller.cli import console, make_app
-from enginebench_controller.cli.commands.gate import print_gate
 from enginebench_controller.cli.commands.targets import print_devices, print_found
 from enginebench_controller.cli.fitting import (
     DETAILS,
@@ -29,7 +28,7 @@ from enginebench_controller.cli.fitting import (
     kind_of,
     two_lines,
 )
-from enginebench_controller.cli.tables import print_measurements
+from enginebench_controller.cli.tables import print_gate, print_measurements
 from enginebench_controller.plan.plan import GateTerms
 from enginebench_controller.records import Device, EngineRef, Failure, FailureKind, Status, Target
 from enginebench_controller.store.store import Store

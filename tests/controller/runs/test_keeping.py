@@ -11,9 +11,9 @@ import invented
 from enginebench_controller.errors import StoreBusyError, StoreError
 from enginebench_controller.home import Home
 from enginebench_controller.records import BlockSamples, Measurement
-from enginebench_controller.runs import patience
+from enginebench_controller.runs import busy_store
+from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.keeping import Storing, keeper
-from enginebench_controller.runs.patience import patiently
 from enginebench_controller.store import connection
 from enginebench_controller.store.store import Store
 
@@ -136,6 +136,6 @@ async def test_whoever_comes_to_the_store_between_judging_and_storing_is_waited_
 async def test_a_result_that_has_waited_long_enough_is_told_what_for(
     tmp_path: Path, kept_by_others: FileLock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(busy_store, "PATIENCE_S", 0.2)
     with kept_by_others, pytest.raises(StoreBusyError, match="in use by another enginebench process"):
         await keeper(Home(tmp_path))(invented.measured("ma"), ())

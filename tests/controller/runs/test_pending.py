@@ -37,7 +37,7 @@ from enginebench_controller.records import (
     Target,
 )
 from enginebench_controller.runs import resuming
-from enginebench_controller.runs.execution import groups_of
+from enginebench_controller.runs.groups import groups_of
 from enginebench_controller.runs.outcome import run_spec
 from enginebench_controller.runs.remote_run import Unreported
 from enginebench_controller.runs.resuming import ResumeOrder, look, resume

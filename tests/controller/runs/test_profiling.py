@@ -20,7 +20,7 @@ from enginebench_controller.records import (
     Profile,
 )
 from enginebench_controller.records.model import families
-from enginebench_controller.runs.execution import run_once
+from enginebench_controller.runs.groups import run_once
 from enginebench_controller.runs.profiling import Passes, _carry_out
 from enginebench_controller.runs.remote_run import Bench, Unreported
 from enginebench_controller.runs.undertaking import Pending, Undertaking, claimed, plans, written

@@ -3,16 +3,8 @@
 import pytest
 
 from enginebench_controller.records import Cache, CoreCluster, Failure, FailureKind, HostFacts
-from enginebench_controller.verdicts.words import (
-    caches_of,
-    changes_of,
-    failure_sentence,
-    kinds_of_cores,
-    memory_of,
-    processor_of,
-    rate,
-    short,
-)
+from enginebench_controller.verdicts.host_words import caches_of, changes_of, kinds_of_cores, memory_of, processor_of
+from enginebench_controller.verdicts.words import failure_sentence, rate, short
 
 
 @pytest.mark.parametrize(

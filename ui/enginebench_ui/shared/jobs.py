@@ -8,7 +8,7 @@ from enginebench_controller.jobs.record import Cell, CellState, Job, JobState, M
 from enginebench_controller.store.measurements import Headline
 from enginebench_proto.agreed.durations import duration_words
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
-from enginebench_ui.shared.text import Row, cells, count_of, instant, left_words, milliseconds
+from enginebench_ui.shared.text import Row, cells, count_of, in_milliseconds, instant, left_words
 
 RECENT_NS = 10 * 60 * 1_000_000_000
 """A job that ended longer ago than this is left to the page of all jobs."""
@@ -270,7 +270,7 @@ def _configuration(cell: Cell, *, several_targets: bool) -> Row:
 
 def _figures(headline: Headline | None) -> Row:
     return {
-        "Median (ms)": milliseconds(headline.median_ns) if headline else None,
+        "Median (ms)": in_milliseconds(headline.median_ns) if headline else None,
         "Items/s": headline.throughput_items_per_s if headline else None,
     }
 

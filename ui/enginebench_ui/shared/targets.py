@@ -17,7 +17,7 @@ from enginebench_controller.records import (
 from enginebench_controller.records.cause import cause
 from enginebench_controller.records.target import in_environment
 from enginebench_controller.targets.health import Health, HealthAnswer
-from enginebench_controller.verdicts.words import caches_of, kinds_of_cores, memory_of, processor_of
+from enginebench_controller.verdicts.host_words import caches_of, kinds_of_cores, memory_of, processor_of
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant
 from enginebench_ui.shared.versions import format_name

@@ -30,11 +30,11 @@ __all__ = [
     "choice_labels",
     "count_of",
     "engine_label",
+    "in_milliseconds",
+    "in_percent",
     "inert",
     "instant",
     "isolated",
-    "milliseconds",
-    "percent",
     "readback",
 ]
 
@@ -143,12 +143,12 @@ def instant(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns / 1e9, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def milliseconds(value_ns: float | None) -> float | None:
+def in_milliseconds(value_ns: float | None) -> float | None:
     """Convert nanoseconds to the milliseconds that are shown."""
     return None if value_ns is None else value_ns / 1e6
 
 
-def percent(share: float | None) -> float | None:
+def in_percent(share: float | None) -> float | None:
     """Convert a share to the percents that are shown."""
     return None if share is None else 100 * share
 

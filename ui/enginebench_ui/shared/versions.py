@@ -8,7 +8,7 @@ from enginebench_controller.records import Derivation, DerivationKind, ModelVers
 from enginebench_controller.records.model import WeightCount
 from enginebench_proto.agreed.words import ModelFormat
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, count_of, instant, percent
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, count_of, in_percent, instant
 
 AS_GIVEN = "as given"
 
@@ -170,7 +170,7 @@ def _view(member: _Member, known: Mapping[str, KnownVersion], best_items_per_s: 
         "Version": branch + cells({"": version.name})[""],
         "Made by": made_by(version),
         "Weights": weights_type(weights),
-        "Sparsity (%)": percent(weights.sparsity if weights else None),
+        "Sparsity (%)": in_percent(weights.sparsity if weights else None),
         "Size (MB)": megabytes(version),
         "Of parent's size (%)": _share_of_size(version, parent),
         "Best (items/s)": best_items_per_s,

@@ -8,10 +8,11 @@ import typer
 
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.options import Json
-from enginebench_controller.errors import InputError, typed_path
+from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
 from enginebench_controller.targets.addresses import new_target
 from enginebench_controller.targets.authority.issued import Bundle, CertificateState, Issued
+from enginebench_controller.typed_paths import typed_path
 from enginebench_controller.verdicts.words import UNKNOWN
 from enginebench_proto.agreed.roles import CertificateKind, Role
 

@@ -14,7 +14,7 @@ from enginebench_controller.cli.console import plain, print_json, print_table, r
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import OF_ONE, plan_options
 from enginebench_controller.cli.progress import GateProgress, remind
-from enginebench_controller.errors import ExitCode, InputError, typed_path
+from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.new_file import check_new_files
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
 from enginebench_controller.home import Home, default_home
@@ -29,6 +29,7 @@ from enginebench_controller.records import Search
 from enginebench_controller.runs.searches.bisecting import bisect as run_bisect
 from enginebench_controller.runs.searches.bisecting import go_on, progress_of
 from enginebench_controller.runs.searches.releases import package_of, releases_between
+from enginebench_controller.typed_paths import typed_path
 from enginebench_controller.verdicts.bisect.answer import BisectAnswer, stored_answer
 from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose, Question
 from enginebench_controller.verdicts.bisect.words import headline, ratio_words, remarks, verdict_words, way_words

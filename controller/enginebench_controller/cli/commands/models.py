@@ -13,7 +13,7 @@ from enginebench_controller.cli.options import Json, Model, Trust
 from enginebench_controller.cli.plan_options import given_shapes, plan_options
 from enginebench_controller.cli.progress import deriving
 from enginebench_controller.cli.tables import instant
-from enginebench_controller.errors import InputError, UnknownFormatError, typed_path
+from enginebench_controller.errors import InputError, UnknownFormatError
 from enginebench_controller.files.benchmarks import model_document
 from enginebench_controller.files.documents import head
 from enginebench_controller.home import Home, default_home
@@ -29,6 +29,7 @@ from enginebench_controller.plan.options import OPTIONS, fields_of
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import ModelVersion
 from enginebench_controller.targets.session import engines_asked, list_engines
+from enginebench_controller.typed_paths import typed_path
 
 IR_FP16 = "openvino-ir-fp16"
 SEEDED_SAMPLES = 8

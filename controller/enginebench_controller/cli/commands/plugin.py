@@ -10,11 +10,12 @@ import typer
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, remark, stdout
 from enginebench_controller.cli.options import Json
-from enginebench_controller.errors import ExitCode, typed_path
+from enginebench_controller.errors import ExitCode
 from enginebench_controller.files.documents import head
 from enginebench_controller.files.plugin_project import write_plugin_project
 from enginebench_controller.home import default_home
 from enginebench_controller.runs.plugin.check import MODELS, BrokenPromise, LookedAt, PluginCheck, check_plugin
+from enginebench_controller.typed_paths import typed_path
 
 group = typer.Typer(no_args_is_help=True, help="For those who bring an engine of their own.")
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from enginebench_controller.cli.console import confirmed, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json, Stores
-from enginebench_controller.errors import ExitCode, InputError, typed_path
+from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.store_answers import (
     check_document,
     compact_document,
@@ -23,6 +23,7 @@ from enginebench_controller.store.lake.place import lake_at
 from enginebench_controller.store.lake.upkeep import GRACE_HOURS, compact
 from enginebench_controller.store.lake.writing import Synced, sync
 from enginebench_controller.store.sql_query import QueryLimits, QueryResult
+from enginebench_controller.typed_paths import typed_path
 from enginebench_controller.verdicts.words import UNKNOWN
 
 LONGEST_S = 20.0

@@ -51,7 +51,8 @@ from enginebench_controller.targets.choosing import LABEL, parse_label
 from enginebench_controller.targets.client import CALL_SECONDS
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
 from enginebench_controller.targets.session import completed, open_session
-from enginebench_controller.verdicts.words import UNKNOWN, kinds_of_cores, memory_of, processor_of
+from enginebench_controller.verdicts.host_words import kinds_of_cores, memory_of, processor_of
+from enginebench_controller.verdicts.words import UNKNOWN
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 Python = Annotated[str, typer.Option(metavar="COMMAND", help="The Python to use there, 3.11 or newer.")]

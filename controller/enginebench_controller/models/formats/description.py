@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx
 from onnx import checker, helper, shape_inference
 
-from enginebench_controller.errors import ModelError, UnknownFormatError, UnknownModelError, leads_nowhere
+from enginebench_controller.errors import ModelError, UnknownFormatError, UnknownModelError
 from enginebench_controller.models.bounded import bounded
 from enginebench_controller.models.formats.openvino_ir import describe_ir
 from enginebench_controller.models.formats.signature import (
@@ -27,6 +27,7 @@ from enginebench_controller.models.formats.signature import (
 )
 from enginebench_controller.models.formats.skeleton import load_skeleton
 from enginebench_controller.records import FileFormat
+from enginebench_controller.typed_paths import leads_nowhere
 from enginebench_proto.agreed.words import SUFFIXES, ModelFormat
 
 _NAMELESS = re.compile(r"[\W_]*|-?\d+|none|null|nan|any|unk|unknown|dyn|dynamic", re.IGNORECASE)

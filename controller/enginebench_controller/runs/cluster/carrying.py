@@ -19,7 +19,7 @@ from enginebench_controller.runs import remote_run
 from enginebench_controller.runs.cluster import on_worker
 from enginebench_controller.runs.cluster.on_worker import Carried, CaseOutcome, GroupOrder, MachineSeen
 from enginebench_controller.runs.cluster.scheduler import Scheduler, connected
-from enginebench_controller.runs.execution import Group
+from enginebench_controller.runs.groups import Group
 from enginebench_controller.runs.remote_run import Bench
 from enginebench_controller.runs.sample_file import SampleFile
 from enginebench_controller.runs.undertaking import ATTEMPTS, Undertaking
@@ -90,7 +90,7 @@ class Cluster:
         return tuple({one.kind: one.snapshot for one in reversed(self.machines)}.values())
 
     async def measure(self, bench: Bench, group: Group, samples: Sequence[SampleFile]) -> None:
-        """Have every process of a group carried out by one machine. See `execution.Elsewhere`."""
+        """Have every process of a group carried out by one machine. See `groups.Elsewhere`."""
         pairs = zip(group.members, samples, strict=True)
         open_ones = [(member, file) for member, file in pairs if member.goes_on and not member.settled]
         cases = tuple(member.case for member, _ in open_ones)

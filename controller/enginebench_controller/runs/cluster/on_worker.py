@@ -20,7 +20,7 @@ from enginebench_controller.home import default_home
 from enginebench_controller.plan.expand import Case, Interleave
 from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion
 from enginebench_controller.runs import remote_run
-from enginebench_controller.runs.execution import Group, forget, measure
+from enginebench_controller.runs.groups import Group, forget, measure
 from enginebench_controller.runs.remote_run import Bench, Reporter
 from enginebench_controller.runs.sample_file import SampleFile
 from enginebench_controller.runs.undertaking import Undertaking

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.errors import InputError, ModelError, typed_path
+from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.models.zoo import PREFIX
@@ -47,6 +47,7 @@ from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_sess
 from enginebench_controller.runs.remote_run import Unreported
 from enginebench_controller.targets.local_agent import only_command
 from enginebench_controller.targets.session import TargetSession, means_own_agent, open_session
+from enginebench_controller.typed_paths import typed_path
 from enginebench_controller.verdicts.doubts import beyond_the_ceiling, computed_ahead, slower_when_fresh, too_many_cores
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_proto.agreed.durable import make_private_folder

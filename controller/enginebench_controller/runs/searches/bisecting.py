@@ -16,6 +16,7 @@ from enginebench_controller.plan.expand import refused_option
 from enginebench_controller.plan.gate import GateOrder, NeededEnvironment
 from enginebench_controller.plan.plan import LONGEST_BUDGET_NS, GateMetric, Plan, SearchStep, parse_duration_ns
 from enginebench_controller.records import LOCAL_TARGET, AvailableEngine, Search, SearchKind
+from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.environments import begun_environments, install, uninstall
 from enginebench_controller.runs.gate import (
     GateWatcher,
@@ -23,7 +24,6 @@ from enginebench_controller.runs.gate import (
     enough_of,
     in_session,
 )
-from enginebench_controller.runs.patience import patiently
 from enginebench_controller.runs.resuming import ResumeOrder
 from enginebench_controller.runs.searches.holding import held, new_search, resumable
 from enginebench_controller.runs.searches.releases import companions, wheel_of

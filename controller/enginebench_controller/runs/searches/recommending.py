@@ -16,12 +16,12 @@ from enginebench_controller.plan.points import identity, rate_plan, samples_of_l
 from enginebench_controller.plan.recommend import RecommendOrder, common_plan, make_order
 from enginebench_controller.records import Search, SearchKind
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
-from enginebench_controller.runs.execution import SoFar, first_error_alone
-from enginebench_controller.runs.patience import patiently
+from enginebench_controller.runs.busy_store import patiently
+from enginebench_controller.runs.groups import SoFar, first_error_alone
 from enginebench_controller.runs.remote_run import Reporter
 from enginebench_controller.runs.resuming import ResumeOrder
-from enginebench_controller.runs.searches.ground import SearchGround, about, models_taking_part, search_ground
 from enginebench_controller.runs.searches.holding import held, new_search, resumable
+from enginebench_controller.runs.searches.recommend_ground import SearchGround, about, models_taking_part, search_ground
 from enginebench_controller.runs.searches.steps import take_up_step
 from enginebench_controller.store.searches import digests_of
 from enginebench_controller.targets.session import TargetSession, open_session, refuse_emulated
@@ -72,15 +72,15 @@ class StepTime:
         self._ended: float | None = None
 
     def seconds_left(self) -> float:
-        """See `execution.Enough`."""
+        """See `groups.Enough`."""
         return max(0.0, self._limit_s - self._spent_s(time.monotonic()))
 
     def ended(self) -> None:
-        """See `execution.Enough`."""
+        """See `groups.Enough`."""
         self._ended = time.monotonic()
 
     def __call__(self, so_far: Sequence[SoFar]) -> bool:
-        """See `execution.Enough`."""
+        """See `groups.Enough`."""
         if self._began is None:
             self._began = time.monotonic()
         return False

@@ -11,12 +11,12 @@ from enginebench_controller import wire
 from enginebench_controller.errors import ChangedTargetError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.records import HostFacts, Search
-from enginebench_controller.runs.patience import patiently
+from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.remote_run import Announce
 from enginebench_controller.runs.resuming import ResumeOrder, resume
 from enginebench_controller.runs.searches.holding import is_step_of
 from enginebench_controller.targets.session import is_removed, open_client
-from enginebench_controller.verdicts.words import changes_of
+from enginebench_controller.verdicts.host_words import changes_of
 
 
 async def take_up_step(home: Home, search: Search, wish: ResumeOrder, announce: Announce) -> None:

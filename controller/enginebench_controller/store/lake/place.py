@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from enginebench_controller.errors import InputError, StoreError, StoreUnreachableError, typed_path
+from enginebench_controller.errors import InputError, StoreError, StoreUnreachableError
 from enginebench_controller.store.lake.tables import KINDS, MODELS, MONTH, SCHEMA, TABLES, Kind, LakeTable, arrow_schema
+from enginebench_controller.typed_paths import typed_path
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset

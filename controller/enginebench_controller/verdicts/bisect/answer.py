@@ -24,7 +24,7 @@ from enginebench_controller.verdicts.bisect.decision import (
 from enginebench_controller.verdicts.gate.results import GateResult, LayerShare
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.stored import gate_of
-from enginebench_controller.verdicts.words import memory_of
+from enginebench_controller.verdicts.host_words import memory_of
 
 
 @dataclass(frozen=True)

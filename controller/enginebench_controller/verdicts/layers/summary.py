@@ -9,8 +9,9 @@ from enginebench_controller.records import Profile, Readback
 from enginebench_controller.records.fields import CONFIGURATION
 from enginebench_controller.records.profile import is_at_most
 from enginebench_controller.stats import layers as figures
+from enginebench_controller.verdicts.host_words import processor_of
 from enginebench_controller.verdicts.parity import engine_label, unequal_effective
-from enginebench_controller.verdicts.words import UNKNOWN, milliseconds, number, percent, processor_of
+from enginebench_controller.verdicts.words import UNKNOWN, milliseconds, number, percent
 from enginebench_proto.agreed.words import Precision
 
 

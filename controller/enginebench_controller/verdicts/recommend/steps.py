@@ -30,7 +30,7 @@ from enginebench_controller.verdicts.doubts import least_share
 from enginebench_controller.verdicts.output_check import check_outputs, checks_against
 from enginebench_controller.verdicts.recommend.candidates import Reading, Step, StepTaken
 from enginebench_controller.verdicts.words import failure_sentence
-from enginebench_proto.agreed.arrivals import is_overload
+from enginebench_proto.agreed.overload import is_overload
 
 _MEDIAN = 50.0
 _OVERLOADED = log(2)

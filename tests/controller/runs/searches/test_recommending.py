@@ -8,7 +8,7 @@ import pytest
 from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.plan.points import samples_of_limit
 from enginebench_controller.runs.searches import recommending
-from enginebench_controller.runs.searches.ground import about
+from enginebench_controller.runs.searches.recommend_ground import about
 from enginebench_controller.runs.searches.recommending import StepTime
 from enginebench_controller.verdicts.recommend.answer import recommendation
 from enginebench_controller.verdicts.recommend.candidates import Step, StepTaken

@@ -14,7 +14,7 @@ from enginebench_controller.verdicts.bisect.decision import GatePurpose
 from enginebench_controller.verdicts.bisect.words import ratio_words, verdict_words
 from enginebench_controller.verdicts.gate.results import LayerShare
 from enginebench_ui.shared.order_fields import positional
-from enginebench_ui.shared.text import Row, cells, isolated, percent
+from enginebench_ui.shared.text import Row, cells, in_percent, isolated
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def layer_rows(layers: Sequence[LayerShare]) -> tuple[Row, ...]:
                 "Layer": one.name,
                 "Operator": one.operator,
                 "Difference (ms)": one.difference_ns / 1e6,
-                "Share of it (%)": percent(one.share),
+                "Share of it (%)": in_percent(one.share),
             }
         )
         for one in layers

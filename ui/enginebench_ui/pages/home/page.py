@@ -6,7 +6,7 @@ from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import open_jobs
 from enginebench_controller.records import Search, Target, TargetSnapshot
 from enginebench_controller.verdicts.gate.words import headline
-from enginebench_controller.verdicts.words import processor_of
+from enginebench_controller.verdicts.host_words import processor_of
 from enginebench_ui.pages import (
     BENCHMARK,
     BENCHMARKS,

@@ -19,7 +19,7 @@ from enginebench_controller.verdicts.ladder import NOT_AVAILABLE, Gain, Ladder, 
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.words import factor_words
 from enginebench_ui.shared.charts import NOISE
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant, milliseconds, number, readback
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, in_milliseconds, instant, number, readback
 
 
 class Measure(StrEnum):
@@ -112,7 +112,7 @@ def _speed(ladder: Ladder, rung: RungResult) -> RungBar:
 def _first_inference(rung: RungResult) -> RungBar:
     if rung.first_inference_ns is None:
         return RungBar(rung.title, missing=_brief(rung) or "not told by the engine's process")
-    return RungBar(rung.title, milliseconds(rung.first_inference_ns))
+    return RungBar(rung.title, in_milliseconds(rung.first_inference_ns))
 
 
 def _gain(gain: Gain | None) -> str | None:
@@ -131,9 +131,9 @@ def _row(rung: RungResult) -> Row:
         "Rung": rung.title.removeprefix("+ "),
         "Throughput (FPS)": rung.fps,
         "± (FPS)": None if rung.fps_interval is None else (rung.fps_interval.high - rung.fps_interval.low) / 2,
-        "First inference (ms)": milliseconds(rung.first_inference_ns),
+        "First inference (ms)": in_milliseconds(rung.first_inference_ns),
         "Per image (ms)": None if rung.seconds_per_image is None else rung.seconds_per_image * 1e3,
-        "Median latency (ms)": milliseconds(rung.latency_ns),
+        "Median latency (ms)": in_milliseconds(rung.latency_ns),
         "On the one before": _factor(over_previous),
         "On the first": _factor(over_first),
         "Status": rung.status_words,

@@ -8,7 +8,16 @@ from enginebench_controller.graph.analysis import CountedModel
 from enginebench_controller.records import ModelVersion, ProfileEntry
 from enginebench_controller.records.profile import is_at_most
 from enginebench_controller.verdicts.pruning.prospects import sweeps
-from enginebench_ui.shared.text import Row, cells, engine_text, instant, items_per_s, magnitude, milliseconds, percent
+from enginebench_ui.shared.text import (
+    Row,
+    cells,
+    engine_text,
+    in_milliseconds,
+    in_percent,
+    instant,
+    items_per_s,
+    magnitude,
+)
 
 MOST_LISTED = 2000
 """Rows that are sent to the browser; a search reaches the others."""
@@ -83,12 +92,12 @@ def _baseline_row(entry: ProfileEntry) -> Row:
         "Name": entry.name,
         "Model": entry.model_name,
         "Engine": engine_text(entry),
-        "Median (ms)": milliseconds(entry.unprofiled_latency_ns),
+        "Median (ms)": in_milliseconds(entry.unprofiled_latency_ns),
         "Items/s": items_per_s(entry.batch, entry.unprofiled_latency_ns),
         "Batch": entry.batch,
         "Cores": entry.cores,
         "Precision": entry.precision or None,
-        "Matched (%)": percent(_matched_share(entry)),
+        "Matched (%)": in_percent(_matched_share(entry)),
         "Status": entry.status.value,
         "Target": entry.target,
         "Created": instant(entry.created_at_unix_ns),
@@ -106,7 +115,7 @@ def _sweep_row(passes: Sequence[ProfileEntry]) -> Row:
         "Passes": len(passes),
         "Zeros imposed": ", ".join(f"{share:g}" for share in sorted(imposed)),
         "Failed": sum(not one.status.has_numbers for one in passes),
-        "Dense (ms)": milliseconds(first.profiled_latency_ns),
+        "Dense (ms)": in_milliseconds(first.profiled_latency_ns),
         "Batch": first.batch,
         "Cores": first.cores,
         "Precision": first.precision or None,

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from enginebench_controller.errors import InputError, typed_path
+from enginebench_controller.errors import InputError
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, Status
 from enginebench_controller.store.models import Project
+from enginebench_controller.typed_paths import typed_path
 from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_key
@@ -16,9 +17,9 @@ from enginebench_ui.shared.text import (
     cells,
     count_of,
     engine_label,
+    in_percent,
     instant,
     number,
-    percent,
     readback,
     shortened,
 )
@@ -181,7 +182,7 @@ def _row(project: Project, known: KnownVersion | None, engine: str) -> Row:
     return {
         "Model": project.model_name,
         "Best (items/s)": best.throughput_items_per_s if best else None,
-        "± (%)": percent(_relative_half_width(best)),
+        "± (%)": in_percent(_relative_half_width(best)),
         "Engine": engine,
         "Target": project.target,
         "Status": _status(project),
@@ -189,7 +190,7 @@ def _row(project: Project, known: KnownVersion | None, engine: str) -> Row:
         "Reached with": configuration_words(best.configuration) if best else None,
         "Precision": readback(best.effective.precision) if best else None,
         "Weights": weights_type(known.weights) if known else None,
-        "Sparsity (%)": percent(_sparsity(project, known)),
+        "Sparsity (%)": in_percent(_sparsity(project, known)),
         "Size (MB)": megabytes(version),
         "Measured": _ended(project),
         "Created": instant(version.created_at_unix_ns) if version else None,

@@ -12,7 +12,7 @@ from enginebench_controller.records import Measurement
 from enginebench_controller.verdicts.across import AcrossTargets, work_of
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order
 from enginebench_ui.shared.charts import margins, value_axis
-from enginebench_ui.shared.text import UNKNOWN, Row, count_of, milliseconds
+from enginebench_ui.shared.text import UNKNOWN, Row, count_of, in_milliseconds
 
 MOST_GROUPS = 30
 """More are no grouping, and nobody looks at so many boxes: a label with more values is not offered, and of kinds of
@@ -57,9 +57,9 @@ def across_rows(found: AcrossTargets) -> tuple[Row, ...]:
             "Engine": one.engine,
             "Configuration": one.configuration,
             "Targets": one.targets,
-            "Median (ms)": milliseconds(one.median_ns),
-            "10 % (ms)": milliseconds(one.low_ns),
-            "90 % (ms)": milliseconds(one.high_ns),
+            "Median (ms)": in_milliseconds(one.median_ns),
+            "10 % (ms)": in_milliseconds(one.low_ns),
+            "90 % (ms)": in_milliseconds(one.high_ns),
             "Doubtful": len(one.doubtful),
             "Failed": len(one.failed),
         }

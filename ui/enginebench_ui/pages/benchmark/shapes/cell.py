@@ -18,7 +18,7 @@ from enginebench_ui.pages.benchmark.shapes.figures import UNITS, CellRemark, Len
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, MARGINS, GridCell, Line, LineLook, latency_axis
 from enginebench_ui.pages.benchmark.shapes.measurements import ending
 from enginebench_ui.shared.charts import NOISE
-from enginebench_ui.shared.text import Row, cells, count_of, milliseconds, number, percent, readback
+from enginebench_ui.shared.text import Row, cells, count_of, in_milliseconds, in_percent, number, readback
 
 _INCONCLUSIVE = "A wider interval, less time or fewer iterations than was asked for."
 _VERDICTS = {
@@ -171,9 +171,9 @@ def _comparison_row(
             "Line": line.label,
             **{UNITS[one]: values[one].value for one in quantities(cell[0]) if one is Quantity.TIME_PER_ITEM},
             "ms/batch": values[Quantity.TIME_PER_BATCH].value,
-            "± (%)": percent(values[Quantity.TIME_PER_BATCH].half_width),
+            "± (%)": in_percent(values[Quantity.TIME_PER_BATCH].half_width),
             "items/s": values[Quantity.ITEMS_PER_S].value,
-            "items/s ± (%)": percent(values[Quantity.ITEMS_PER_S].half_width),
+            "items/s ± (%)": in_percent(values[Quantity.ITEMS_PER_S].half_width),
             "Time ÷ base": found.ratio if found else None,
             "95 % interval": f"{found.low:.3f} to {found.high:.3f}" if found and found.low and found.high else None,
             "It is": _told(found) if found else None,
@@ -198,16 +198,16 @@ def _remarks(measurement: Measurement | None, note: str, lens: Lens) -> str | No
 def _distribution(line: Line, measurement: Measurement) -> Row:
     latency = measurement.latency
     assert latency is not None  # noqa: S101  # asked before
-    tails = {f"p{one.percent:g}": milliseconds(one.value_ns) for one in latency.percentiles if one.percent != 50}
+    tails = {f"p{one.percent:g}": in_milliseconds(one.value_ns) for one in latency.percentiles if one.percent != 50}
     return {
         "Line": line.label,
-        "Least": milliseconds(latency.min_ns),
-        "Median": milliseconds(latency.median_ns),
-        "Mean": milliseconds(latency.mean_ns),
+        "Least": in_milliseconds(latency.min_ns),
+        "Median": in_milliseconds(latency.median_ns),
+        "Mean": in_milliseconds(latency.mean_ns),
         **tails,
-        "Most": milliseconds(latency.max_ns),
-        "SD": milliseconds(latency.sd_ns),
-        "Outliers (%)": percent(latency.outliers / latency.samples if latency.samples else None),
+        "Most": in_milliseconds(latency.max_ns),
+        "SD": in_milliseconds(latency.sd_ns),
+        "Outliers (%)": in_percent(latency.outliers / latency.samples if latency.samples else None),
     }
 
 

@@ -15,7 +15,7 @@ from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, GridCell, Line, LineLook
 from enginebench_ui.pages.benchmark.shapes.measurements import ending
 from enginebench_ui.shared.charts import NOISE, margins, value_axis
-from enginebench_ui.shared.text import Row, cells, count_of, number, percent, times_text
+from enginebench_ui.shared.text import Row, cells, count_of, in_percent, number, times_text
 
 HEADINGS: Mapping[Axis, str] = {Axis.CORES: "Cores", Axis.BATCH: "Batch"}
 
@@ -128,14 +128,14 @@ def _rows(line: Line, axis: Axis, fixed: int, lens: Lens) -> Iterator[Row]:
             HEADINGS[axis]: size,
             "ms/item": points[Quantity.TIME_PER_ITEM].value,
             "ms/batch": time.value,
-            "± (%)": percent(_half_width(time)),
+            "± (%)": in_percent(_half_width(time)),
             "Speed-up": time.speed_up,
             "Speed-up, range": _range(time),
-            "Efficiency (%)": percent(time.efficiency),
+            "Efficiency (%)": in_percent(time.efficiency),
             "items/s": rate.value,
-            "items/s ± (%)": percent(_half_width(rate)),
+            "items/s ± (%)": in_percent(_half_width(rate)),
             "items/s, speed-up": rate.speed_up,
-            "items/s, efficiency (%)": percent(rate.efficiency),
+            "items/s, efficiency (%)": in_percent(rate.efficiency),
             "Point": place_among(points[Quantity.TIME_PER_ITEM], scaled[Quantity.TIME_PER_ITEM]),
             "Status": status_words(measurement) if measurement else "not measured",
             "Remarks": _remarks(measurement, lens),

@@ -26,7 +26,7 @@ from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Statistic, Valu
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, MARGINS
 from enginebench_ui.pages.benchmark.shapes.naming import options_in_full, short_key, short_names, told_apart
 from enginebench_ui.shared.charts import value_axis
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant, percent, shortened
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, in_percent, instant, shortened
 
 CAUSES = {Cause.MACHINE: "the machine", Cause.CANDIDATE: "perhaps the engine", Cause.UNEXPLAINED: "unexplained"}
 
@@ -257,9 +257,9 @@ def _row(track: Track, point: TrendPoint, before: TrendPoint | None, lens: Trend
         "Version": point.engine.version,
         **({"ms/item": values[Quantity.TIME_PER_ITEM].value} if lens.batch > 1 else {}),
         "ms/batch": values[Quantity.TIME_PER_BATCH].value,
-        "± (%)": percent(values[Quantity.TIME_PER_BATCH].half_width),
+        "± (%)": in_percent(values[Quantity.TIME_PER_BATCH].half_width),
         "items/s": values[Quantity.ITEMS_PER_S].value,
-        "items/s ± (%)": percent(values[Quantity.ITEMS_PER_S].half_width),
+        "items/s ± (%)": in_percent(values[Quantity.ITEMS_PER_S].half_width),
         "Change": change(earlier, values[lens.figure]),
         "Difference": difference(earlier, values[lens.figure]),
         "Status": point.status.value,

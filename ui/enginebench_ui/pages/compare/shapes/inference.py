@@ -12,7 +12,7 @@ from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.pairing import Compared
 from enginebench_ui.pages.compare.shapes.points import Looks, ShownSide, point_text
 from enginebench_ui.shared.charts import margins
-from enginebench_ui.shared.text import Row, cells, engine_label, instant, milliseconds, number, percent, readback
+from enginebench_ui.shared.text import Row, cells, engine_label, in_milliseconds, in_percent, instant, number, readback
 
 HEIGHT_PX = 360
 
@@ -119,10 +119,10 @@ def _row(letter: str, one: Measurement) -> Row:
         "Streams": asked.streams,
         "Cores": asked.cores,
         "Items/s": one.throughput_items_per_s,
-        "± items/s (%)": percent(_relative(one.throughput_interval, one.throughput_items_per_s)),
-        "Median (ms)": milliseconds(latency.median_ns if latency else None),
-        "± ms (%)": percent(latency.median_relative_half_width if latency else None),
-        "p95 (ms)": milliseconds(latency.percentile_ns(95) if latency else None),
+        "± items/s (%)": in_percent(_relative(one.throughput_interval, one.throughput_items_per_s)),
+        "Median (ms)": in_milliseconds(latency.median_ns if latency else None),
+        "± ms (%)": in_percent(latency.median_relative_half_width if latency else None),
+        "p95 (ms)": in_milliseconds(latency.percentile_ns(95) if latency else None),
         "Precision": readback(one.effective.precision),
         "Threads": readback(one.effective.threads),
         "Status": status_words(one),
@@ -138,7 +138,7 @@ def _relative(interval: Interval | None, middle: float | None) -> float | None:
 def _value(one: Measurement, bars: Bars) -> float | None:
     if bars is Bars.THROUGHPUT:
         return one.throughput_items_per_s
-    return milliseconds(one.latency.median_ns if one.latency else None)
+    return in_milliseconds(one.latency.median_ns if one.latency else None)
 
 
 def _ends(one: Measurement, bars: Bars) -> tuple[float, float] | None:

@@ -13,7 +13,7 @@ from enginebench_controller.records import LayerState
 from enginebench_controller.verdicts.layers.profiles import ProfilePair, how_sure, joined_sentence, verdicts
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, RowSide
 from enginebench_ui.shared.charts import BETTER, WORSE
-from enginebench_ui.shared.text import Row, cells, milliseconds, percent
+from enginebench_ui.shared.text import Row, cells, in_milliseconds, in_percent
 
 _SIGNS = {
     LayerVerdict.BETTER: "▼ B better",
@@ -86,18 +86,18 @@ def _row(one: LayerRow) -> Row:
     return cells(
         {
             "Layer": one.name,
-            "Time A (ms)": milliseconds(one.first.time_ns),
+            "Time A (ms)": in_milliseconds(one.first.time_ns),
             "Precision A": one.first.precision or None,
-            "Time B (ms)": milliseconds(one.second.time_ns),
+            "Time B (ms)": in_milliseconds(one.second.time_ns),
             "Precision B": one.second.precision or None,
-            "Δ (ms)": milliseconds(one.difference_ns),
+            "Δ (ms)": in_milliseconds(one.difference_ns),
             "Ratio": one.ratio,
             "Verdict": outcome(one),
             "Operator": one.operator,
-            "± A (ms)": milliseconds(one.first.half_width_ns),
-            "± B (ms)": milliseconds(one.second.half_width_ns),
-            "A (%)": percent(one.first.share),
-            "B (%)": percent(one.second.share),
+            "± A (ms)": in_milliseconds(one.first.half_width_ns),
+            "± B (ms)": in_milliseconds(one.second.half_width_ns),
+            "A (%)": in_percent(one.first.share),
+            "B (%)": in_percent(one.second.share),
             "A runs": _runs(one.first),
             "B runs": _runs(one.second),
         }

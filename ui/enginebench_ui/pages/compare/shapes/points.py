@@ -15,7 +15,7 @@ from enginebench_controller.records.measurement import half_width
 from enginebench_controller.stats.scaling import OperatingPoint, best_point, sweet_spot
 from enginebench_controller.store.models import Experiment
 from enginebench_ui.shared.charts import SWEET_SPOT, margins, value_axis
-from enginebench_ui.shared.text import Row, cells, count_of, instant, milliseconds, number, percent
+from enginebench_ui.shared.text import Row, cells, count_of, in_milliseconds, in_percent, instant, number
 
 LETTERS = ("A", "B")
 
@@ -133,7 +133,7 @@ def spot_sentence(one: ShownSide, threshold_ms: float | None) -> str | None:
     if one.spot is None:
         return f"{one.letter} has no sweet spot: none of its points stays within {threshold_ms:,.10g} ms."
     also = f", which is {one.letter}" if one.chosen is not None and one.spot.id == one.chosen.id else ""
-    rate, latency = one.spot.throughput_items_per_s, milliseconds(one.spot.latency_ns)
+    rate, latency = one.spot.throughput_items_per_s, in_milliseconds(one.spot.latency_ns)
     return f"{one.letter}'s sweet spot{also}: {number(rate)} items/s at {latency:,.3f} ms ({point_text(one.spot)})."
 
 
@@ -186,15 +186,15 @@ def _row(one: ShownSide, entry: Experiment, varying: Mapping[str, Callable[[Expe
         "Cores": entry.cores,
         **{heading: read(entry) for heading, read in varying.items()},
         "Items/s": entry.throughput_items_per_s,
-        "Median (ms)": milliseconds(entry.latency_ns),
+        "Median (ms)": in_milliseconds(entry.latency_ns),
         "Status": f"{entry.status}: {entry.failure}" if entry.failure else entry.status.value,
         "Input set": entry.input_set,
-        "± items/s (%)": percent(
+        "± items/s (%)": in_percent(
             _half_width(
                 entry.throughput_low_items_per_s, entry.throughput_high_items_per_s, entry.throughput_items_per_s
             )
         ),
-        "± ms (%)": percent(_half_width(entry.latency_low_ns, entry.latency_high_ns, entry.latency_ns)),
+        "± ms (%)": in_percent(_half_width(entry.latency_low_ns, entry.latency_high_ns, entry.latency_ns)),
         "Measured": None if entry.started_at_unix_ns is None else instant(entry.started_at_unix_ns),
     }
 

@@ -20,7 +20,7 @@ from enginebench_controller.verdicts.layers.rows import plain_precision
 from enginebench_controller.verdicts.layers.summary import SettingDifference, letter
 from enginebench_ui.pages.compare.shapes.points import Looks
 from enginebench_ui.shared.charts import BETTER, NEUTRAL, NOISE, WORSE, margins
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, milliseconds, percent
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, in_milliseconds, in_percent
 
 INCLUDED = "Include to distribution chart"
 MOST_BARS = 30
@@ -138,8 +138,8 @@ def hidden_sentence(types: Sequence[TypeRow], excluded: Collection[str]) -> str 
 
 def _cells(side: TypeSide, letter: str) -> Row:
     return {
-        f"{letter} (ms)": milliseconds(side.time_ns),
-        f"{letter} (%)": percent(side.share),
+        f"{letter} (ms)": in_milliseconds(side.time_ns),
+        f"{letter} (%)": in_percent(side.share),
         f"{letter} layers": precisions(side.precisions) or None,
     }
 
@@ -212,8 +212,8 @@ def share_rows(sides: Mapping[str, Sequence[PrecisionShare]]) -> tuple[Row, ...]
         row: Row = {"Precision": name}
         for side, shares in sides.items():
             own = next((one for one in shares if one.precision == name), None)
-            row[f"{side} (ms)"] = milliseconds(own.time_ns if own else None)
-            row[f"{side} (%)"] = percent(own.share if own else None)
+            row[f"{side} (ms)"] = in_milliseconds(own.time_ns if own else None)
+            row[f"{side} (%)"] = in_percent(own.share if own else None)
             row[f"{side} layers"] = own.layers if own else None
         rows.append(row)
     return tuple(rows)
@@ -250,8 +250,8 @@ def transition_rows(transitions: Iterable[Transition]) -> tuple[Row, ...]:
             "In B": second,
             "Rows": sum(one.rows for one in own),
             "Operators": ", ".join(dict.fromkeys(one.operator for one in own)),
-            "Time A (ms)": milliseconds(first_ns),
-            "Time B (ms)": milliseconds(second_ns),
+            "Time A (ms)": in_milliseconds(first_ns),
+            "Time B (ms)": in_milliseconds(second_ns),
             "Ratio": second_ns / first_ns if first_ns else None,
         }
         for (first, second), first_ns, second_ns, own in sorted(sums, key=lambda one: (-one[1], one[0]))

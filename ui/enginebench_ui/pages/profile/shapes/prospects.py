@@ -17,7 +17,15 @@ from enginebench_controller.verdicts.pruning.prospects import (
 from enginebench_controller.verdicts.words import factor_words
 from enginebench_ui.pages.profile.shapes.layers import BASELINE
 from enginebench_ui.pages.profile.shapes.summary import GOAL
-from enginebench_ui.shared.text import Row, cells, milliseconds, milliseconds_text, percent, percent_text, shortened
+from enginebench_ui.shared.text import (
+    Row,
+    cells,
+    in_milliseconds,
+    in_percent,
+    milliseconds_text,
+    percent_text,
+    shortened,
+)
 
 
 @dataclass(frozen=True)
@@ -96,12 +104,12 @@ def elsewhere(entries: Iterable[ProfileEntry], subject: ProfileEntry) -> Profile
 def _row(one: PruningOutcome) -> Row:
     return {
         "What": _what(one),
-        "Zeros (%)": percent(one.sparsity),
-        "Estimated (ms)": milliseconds(one.estimate.time_ns if one.estimate else None),
+        "Zeros (%)": in_percent(one.sparsity),
+        "Estimated (ms)": in_milliseconds(one.estimate.time_ns if one.estimate else None),
         "Estimated ×": one.estimate.speedup if one.estimate else None,
-        "Imposed (ms)": milliseconds(one.imposed_ns),
+        "Imposed (ms)": in_milliseconds(one.imposed_ns),
         "Imposed ×": one.imposed_speedup,
-        "Measured (ms)": milliseconds(one.measured_ns),
+        "Measured (ms)": in_milliseconds(one.measured_ns),
         "Measured ×": one.measured_speedup,
         "Estimate's error": None if one.error is None else factor_words(1 + one.error),
         "Parameters": one.parameters,

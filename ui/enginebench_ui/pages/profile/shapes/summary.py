@@ -8,6 +8,7 @@ from enginebench_controller.records import ModelVersion, ModelWork, Profile, Pro
 from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.records.profile import is_at_most
 from enginebench_controller.stats import layers as figures
+from enginebench_controller.verdicts.host_words import processor_of
 from enginebench_controller.verdicts.pruning.estimate import uniform
 from enginebench_controller.verdicts.pruning.policy import Policy
 from enginebench_controller.verdicts.pruning.prospects import (
@@ -16,7 +17,6 @@ from enginebench_controller.verdicts.pruning.prospects import (
     flops_left,
     parameters_left,
 )
-from enginebench_controller.verdicts.words import processor_of
 from enginebench_ui.shared.text import (
     UNKNOWN,
     choice_labels,

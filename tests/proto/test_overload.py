@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from enginebench_proto.agreed.arrivals import is_overload
+from enginebench_proto.agreed.overload import is_overload
 
 LOADS = 200
 

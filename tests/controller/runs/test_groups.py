@@ -17,7 +17,7 @@ from enginebench_controller.records import (
     Measurement,
 )
 from enginebench_controller.runs import remote_run
-from enginebench_controller.runs.execution import execute, first_error_alone, uninterrupted
+from enginebench_controller.runs.groups import execute, first_error_alone, uninterrupted
 from enginebench_controller.runs.remote_run import Bench, Unreported
 from enginebench_controller.runs.undertaking import Undertaking
 from enginebench_proto.v1 import measurement_pb2, run_pb2

@@ -10,10 +10,10 @@ from controller.plan.test_expand import INPUTS, ONNX, engine, target
 from enginebench_controller.errors import PlanError
 from enginebench_controller.plan.configurations import BoundModel
 from enginebench_controller.plan.expand import Case, Expansion, Interleave, expand, time_limit_ns
+from enginebench_controller.plan.grouping import in_turns
 from enginebench_controller.plan.plan import make_plan
-from enginebench_controller.plan.turns import in_turns
 from enginebench_controller.records import TargetSnapshot
-from enginebench_controller.runs.execution import groups_of
+from enginebench_controller.runs.groups import groups_of
 from enginebench_controller.runs.undertaking import Undertaking
 
 INT8 = replace(ONNX, digest="b" * 64, name="net-int8", parent_digest=ONNX.digest, derivation=invented.INT8)
