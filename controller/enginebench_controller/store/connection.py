@@ -3,17 +3,18 @@
 Three traps shape this module, each measured with DuckDB 2.0. A process that holds the file open for writing shuts out
 every other process, readers included, and open-and-retry starves someone; hence the gate. A process that forks with an
 open database, or that opens and closes the file as bytes while it is open, loses committed rows without a word; hence
-nothing is ever held, and nobody else touches the file.
+it is never held, and nobody else touches it. What is kept from one use to the next is a DuckDB without any file.
 """
 
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from errno import EACCES, ENOTDIR, EPERM, EROFS
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 from filelock import FileLock, Timeout
@@ -35,14 +36,22 @@ _CONFIG = {
     "autoload_known_extensions": "false",
 }
 _READING = _CONFIG | {"lock_configuration": "true"}
-# Each thread, and each group of rows that waits to be written, costs some 5 MB of memory while samples stream in.
+# Each thread that writes, and each group of rows that waits for it, costs some 5 MB of memory as samples stream in.
 # Smaller blocks than DuckDB's 256 KiB, for some 250 columns of which a transaction fills little: 14 MB instead of 20
 # in a transaction of 64 results. And smaller groups of rows than 122,880, because DuckDB joins what many transactions
 # left, a whole group in memory at once: 19 MB at most instead of 49 after 6,000 results. Reading is as fast as before.
-_WRITING = _CONFIG | {"threads": "1", "write_buffer_row_group_count": "1", "default_block_size": "65536"}
+_WRITING = _CONFIG | {"write_buffer_row_group_count": "1", "default_block_size": "65536"}
 _ROWS_A_GROUP = 24_576
 _ATTACHED = "results"
 _RETRY_S = 0.1
+
+_Config = Mapping[str, str]
+T = TypeVar("T")
+
+_idle: dict[tuple[object, ...], duckdb.DuckDBPyConnection] = {}
+"""DuckDBs that have no file open, by the process and the file: to make one takes ten times as long as to use it."""
+
+_MOST_IDLE = 4
 _CANNOT_WRITE = {EROFS, EACCES, EPERM}
 
 _log = logging.getLogger(__name__)
@@ -131,7 +140,7 @@ def as_it_is(path: Path, timeout_s: float, called: Path | None = None) -> Iterat
     with (
         _explained(name),
         _gate(path, timeout_s, reading=True),
-        _connect(path, timeout_s, _READING, read_only=True) as connection,
+        _open(path, timeout_s, _READING, read_only=True) as connection,
     ):
         schema.pending(connection, name)
         yield connection
@@ -149,7 +158,8 @@ def at_rest(path: Path, timeout_s: float, *, may_be_damaged: bool = False) -> It
             raise StoreError(f"{log} holds what was written last, and cannot be folded in where nothing can be written")
         if path.exists() and is_held:
             try:
-                _connect(path, timeout_s, _WRITING).close()  # which folds the log in
+                with _open(path, timeout_s, _WRITING):
+                    pass  # which folds the log in
             except duckdb.Error as error:
                 if held_by_another_process(error) or not may_be_damaged:
                     raise
@@ -157,20 +167,21 @@ def at_rest(path: Path, timeout_s: float, *, may_be_damaged: bool = False) -> It
 
 
 @contextmanager
-def _existing(path: Path, timeout_s: float, config: dict[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    with _gate(path, timeout_s, reading=True), _connect_up_to_date(path, timeout_s, config) as connection:
+def _existing(path: Path, timeout_s: float, config: _Config) -> Iterator[duckdb.DuckDBPyConnection]:
+    with _gate(path, timeout_s, reading=True), _open_up_to_date(path, timeout_s, config) as connection:
         yield connection
 
 
-def _connect_up_to_date(path: Path, timeout_s: float, config: dict[str, str]) -> duckdb.DuckDBPyConnection:
-    with ExitStack() as cleanup:
-        connection = cleanup.enter_context(_connect(path, timeout_s, config, read_only=True))
+@contextmanager
+def _open_up_to_date(path: Path, timeout_s: float, config: _Config) -> Iterator[duckdb.DuckDBPyConnection]:
+    with _open(path, timeout_s, config, read_only=True) as connection:
         if not schema.pending(connection, path):
-            cleanup.pop_all()
-            return connection
+            yield connection
+            return
     # One process cannot hold a file for reading and for writing, so the first connection is closed by now.
     try:
-        _up_to_date(path, timeout_s).close()
+        with _up_to_date(path, timeout_s):
+            pass
     except (duckdb.Error, OSError) as error:
         if "Read-only file system" not in str(error):
             raise
@@ -178,23 +189,25 @@ def _connect_up_to_date(path: Path, timeout_s: float, config: dict[str, str]) ->
             f"{path} was made by an older enginebench and lies on a read-only file system, where its tables cannot be "
             "brought up to date: copy its folder to where it can be written, and name that in ENGINEBENCH_HOME"
         ) from None
-    return _connect(path, timeout_s, config, read_only=True)
+    with _open(path, timeout_s, config, read_only=True) as connection:
+        yield connection
 
 
-def _up_to_date(path: Path, timeout_s: float) -> duckdb.DuckDBPyConnection:
-    """Connect for writing, to a file that has been through all steps of the schema; an older one is copied first."""
-    connection = _connect(path, timeout_s, _WRITING)
-    try:
+@contextmanager
+def _up_to_date(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open for writing, a file that has been through all steps of the schema; an older one is copied first."""
+    with _open(path, timeout_s, _WRITING) as connection:
         needed = schema.pending(connection, path)
-        if needed and (before := schema.schema_version(connection)):
-            connection.close()  # which folds the log in; and a file that is open must not be opened as bytes
-            copy_whole(path, path.with_name(f"{path.stem}-of-schema-{before}{path.suffix}"))
-            connection = _connect(path, timeout_s, _WRITING)
+        before = schema.schema_version(connection) if needed else 0
+        if not before:
+            schema.migrate(connection, path)
+            yield connection
+            return
+    # It is closed by now, which folds the log in; and a file that is open must not be opened as bytes.
+    copy_whole(path, path.with_name(f"{path.stem}-of-schema-{before}{path.suffix}"))
+    with _open(path, timeout_s, _WRITING) as connection:
         schema.migrate(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        yield connection
 
 
 @contextmanager
@@ -257,29 +270,65 @@ def _tell_read_only(folder: Path) -> None:
     _log.warning("%s cannot be written: its results are only read, and nothing can be stored there", folder)
 
 
-def _connect(
-    path: Path, timeout_s: float, config: dict[str, str], *, read_only: bool = False
-) -> duckdb.DuckDBPyConnection:
-    """Connect, waiting for programs that know nothing of the gate, such as the DuckDB shell."""
+@contextmanager
+def _open(
+    path: Path, timeout_s: float, config: _Config, *, read_only: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Have the file open, waiting for programs that know nothing of the gate, such as the DuckDB shell."""
+    if config not in (_READING, _WRITING):  # of a stranger's question, for which a DuckDB is made that ends with it
+        own = _patiently(lambda: duckdb.connect(path, read_only=read_only, config=dict(config)), timeout_s)
+        with own as connection:
+            yield connection
+        return
+    key = os.getpid(), str(path.absolute())
+    instance = _idle.pop(key, None) or _instance(path)
+    try:
+        with instance.cursor() as connection:
+            connection.execute("RESET threads" if read_only else "SET threads = 1")
+            _patiently(lambda: _attach(connection, path, read_only=read_only), timeout_s)
+            yield connection
+            connection.execute("USE memory")
+            connection.execute(f"DETACH {_ATTACHED}")
+    except BaseException:
+        instance.close()  # whatever state it is in, and the file with it
+        raise
+    _idle[key] = instance
+    while len(_idle) > _MOST_IDLE:
+        with suppress(KeyError, StopIteration):  # another thread was first
+            _idle.pop(next(iter(_idle))).close()
+
+
+def _patiently(opening: Callable[[], T], timeout_s: float) -> T:
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return duckdb.connect(path, read_only=True, config=config) if read_only else _attach(path, config)
+            return opening()
         except duckdb.IOException as error:
             if not held_by_another_process(error) or time.monotonic() >= deadline:
                 raise
             time.sleep(_RETRY_S)
 
 
-def _attach(path: Path, config: dict[str, str]) -> duckdb.DuckDBPyConnection:
-    """Connect to a file for writing: only what is attached can have groups of rows of another size."""
-    connection = duckdb.connect(":memory:", config={**config, "enable_external_access": "true"})
+def _instance(path: Path) -> duckdb.DuckDBPyConnection:
+    """A DuckDB that may open this file, and what it writes beside it, and no other."""
+    instance = duckdb.connect(":memory:", config={**_WRITING, "enable_external_access": "true"})
     try:
-        name = str(path).replace("'", "''")
-        connection.execute(f"ATTACH '{name}' AS {_ATTACHED} (TYPE duckdb, ROW_GROUP_SIZE {_ROWS_A_GROUP})")
-        connection.execute(f"USE {_ATTACHED}")
-        connection.execute("SET enable_external_access = false")
+        names = ", ".join(_quoted(path, ending) for ending in ("", ".wal", ".wal.checkpoint", ".wal.recovery"))
+        instance.execute(f"SET allowed_paths = [{names}]")
+        instance.execute("SET enable_external_access = false")
     except BaseException:
-        connection.close()
+        instance.close()
         raise
-    return connection
+    return instance
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
+    """Only what is attached can have groups of rows of another size."""
+    how = "READ_ONLY" if read_only else f"ROW_GROUP_SIZE {_ROWS_A_GROUP}"
+    connection.execute(f"ATTACH {_quoted(path)} AS {_ATTACHED} (TYPE duckdb, {how})")
+    connection.execute(f"USE {_ATTACHED}")
+
+
+def _quoted(path: Path, ending: str = "") -> str:
+    name = f"{path.absolute()}{ending}".replace("'", "''")
+    return f"'{name}'"

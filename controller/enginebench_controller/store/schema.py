@@ -490,5 +490,5 @@ def _latest(connection: duckdb.DuckDBPyConnection) -> tuple[int, str]:
         asked = connection.execute("SELECT version, enginebench_version FROM migrations ORDER BY version DESC LIMIT 1")
     except duckdb.CatalogException:  # asking which tables there are takes as long as opening the file
         return 0, ""
-    row = asked.fetchone()
-    return (int(row[0]), str(row[1])) if row else (0, "")
+    rows = asked.fetchall()  # all: what is not fetched to its end counts as unfinished
+    return (int(rows[0][0]), str(rows[0][1])) if rows else (0, "")

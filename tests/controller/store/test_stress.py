@@ -79,7 +79,7 @@ DYING_BEFORE_IT_CLOSES = """
         def __init__(self, opened):
             self.opened = opened
         def __enter__(self):
-            return self.opened
+            return self.opened.__enter__()
         def __exit__(self, *_):
             print("written", flush=True)
             os._exit(9)

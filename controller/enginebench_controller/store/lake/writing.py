@@ -232,8 +232,7 @@ class _Arriving:
         with reading(self.writer.path, self.writer.timeout_s) as connection:
             query = selection(self.table, among)
             given = {"ids": list(self.ids), **(named or {})}
-            # Of a cursor, since what was looked up when the store was opened may count as unfinished.
-            found = connection.cursor().sql(query, params=given).to_arrow_table()
+            found = connection.sql(query, params=given).to_arrow_table()
         return found.select(arrow_schema(self.table).names).cast(arrow_schema(self.table))
 
 
