@@ -16,7 +16,7 @@ import invented_ladders
 import invented_profiles
 import invented_recommendations
 import invented_sweeps
-from enginebench_controller.cli import make_app
+from enginebench_controller.cli import gates, make_app
 from enginebench_controller.cli.commands import (
     bisect,
     calibration,
@@ -218,7 +218,7 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recommend, "search_for", _recommended)
     patch.setattr(gate, "run_gate", lambda home, *_: gate_of(home, home.store.benchmark("gated")))
     patch.setattr(bisect, "run_bisect", lambda home, *_: home.store.search(invented_bisects.ID))
-    patch.setattr(gate, "again", _soon(lambda home: gate_of(home, home.store.benchmark("gated"))))
+    patch.setattr(gates, "again", _soon(lambda home: gate_of(home, home.store.benchmark("gated"))))
 
 
 async def _recommended(_home: Home, asked: RecommendOrder, _watcher: object) -> object:

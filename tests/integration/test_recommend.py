@@ -73,9 +73,11 @@ def test_what_wins_is_told_first_with_the_command_that_repeats_it(here: Bench, m
     assert here.json("show", found["search"]["id"]) == found
 
 
-def test_killed_half_way_it_goes_on_without_measuring_again_what_was_measured(here: Bench, model: Path) -> None:
-    store = Home(here.home).store
-    kill_when(lambda: _first_step_is_there(store), here, "recommend", model, *ONE)
+def test_killed_half_way_it_goes_on_without_measuring_again_what_was_measured(
+    here: Bench, model: Path, tmp_path: Path
+) -> None:
+    store, plan = Home(here.home).store, tmp_path / "plan.toml"
+    kill_when(lambda: _first_step_is_there(store), here, "recommend", model, *ONE, "--plan", plan)
     (search,) = store.searches()
     before = {one.id for step in store.steps_of(search.id) for one in store.measurements(step.id)}
     assert before
@@ -83,6 +85,7 @@ def test_killed_half_way_it_goes_on_without_measuring_again_what_was_measured(he
 
     found = json.loads(here.cli("resume", search.id, "--json").stdout)
     assert (found["outcome"], found["search"]["id"]) == ("found", search.id)
+    assert read_plan(plan).batch == (8,), "what the command was to write is written"
     after = [one.id for step in found["steps"] for one in store.measurements(step)]
     assert before <= set(after)
     assert len(after) == len(set(after))
@@ -98,7 +101,9 @@ def test_cancelled_it_tells_the_best_so_far_and_can_be_gone_on_with(here: Bench,
         _, said = command.communicate(timeout=60)
     assert command.returncode == 130, said
     assert "unconfirmed, as the search was broken off: fake, FAKE:0, batch " in said
-    assert store.searches()[0].answer is None
+    (search,) = store.searches()
+    assert search.answer is None
+    assert said.count(f"`enginebench resume {search.id}`") == 2, "as it began, and in the end"
 
 
 def _first_step_is_there(store: Store) -> bool:
@@ -111,7 +116,7 @@ def test_a_limit_that_nothing_holds_names_the_nearest_and_ends_with_4(here: Benc
 
 
 def test_one_whose_outputs_are_wrong_is_no_answer(here: Bench, model: Path) -> None:
-    wrong = here.json("recommend", model, *SMALL, "--option", "fake.wrong=ignored_input", expect=4)
+    wrong = here.json("recommend", model, *SMALL, "--option", "fake.wrong=ignored_input", expect=1)
     assert (wrong["outcome"], wrong["best"]) == ("nothing", None)
     assert wrong["sentence"].startswith("nothing could be measured: its outputs are wrong")
 

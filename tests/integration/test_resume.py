@@ -106,6 +106,22 @@ def test_an_interleaved_benchmark_is_collected_and_finished_too(bench: Bench, mo
 
 
 @pytest.mark.fault(3)
+def test_engines_that_take_turns_are_finished_on_an_agent_that_knows_none_of_them(tmp_path: Path, model: Path) -> None:
+    """It asks an engine while it has the machine for that, which a group that waits for a member keeps."""
+    bench = Bench.of_engines(tmp_path / "home", "onnxruntime", "openvino")
+    measuring = (*QUICK, "--processes", "2", "--duration", "1s", "--block", "50ms", "--interleave")
+    arguments = ("run", model, "--engine", "onnxruntime,openvino", *measuring)
+    kill_when(lambda: spooled(bench.home / "agent", "-0-0.blocks"), bench, *arguments)
+
+    (told,) = bench.json("resume", "--finish", "--target", "local")["plans"]
+
+    assert (len(told["collected"]), told["interrupted"], told["left"]) == (2, [], [])
+    (entry,) = Home(bench.home).store.benchmarks()
+    found = Home(bench.home).store.measurements(entry.benchmark.id)
+    assert [(one.status.value, len(one.processes)) for one in found] == [("ok", 2)] * 2
+
+
+@pytest.mark.fault(3)
 def test_two_resumes_at_once_store_everything_once(bench: Bench, model: Path, agent: AgentProcess) -> None:
     arguments = ("run", model, *SLEEPING, "--target", agent.address, "--batch", "1,2", *THREE)
     kill_when(lambda: spooled(agent, "-1-0.blocks"), bench, *arguments)

@@ -177,7 +177,11 @@ class Discovery:
                 tasks = [asking.create_task(self._of_environment(each, names, config)) for each in asked]
                 await self._until_silent(tasks)
                 await alone.aclose()
-        self._known, self._known_of = without_needless(self._found.values()), names
+        others: list[Engine] = []
+        if names != ALL and self._known_of is not None:  # what is known of others is so still
+            others = [one for one in self._known if one.name not in names]
+            names = ALL if self._known_of == ALL else names | self._known_of
+        self._known, self._known_of = without_needless([*others, *self._found.values()]), names
         usable = [f"{one.name}@{one.environment.name}" for one in self._known if one.HasField("available")]
         _log.info("engines found", extra=logs.told(available=usable, unavailable=len(self._known) - len(usable)))
         return self._known

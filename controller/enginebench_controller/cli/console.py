@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from enginebench_controller.cli.fitting import WHOLE, TableColumn, fitted, kind_of, shortened, two_lines
+from enginebench_controller.cli.fitting import WHOLE, TableColumn, fitted, kind_of, shortened, told_apart
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.home import JOB_VARIABLE
@@ -110,7 +110,8 @@ def make_table(
 ) -> tuple[Table, list[int]]:
     """The table, and the places of the columns that are in it.
 
-    These are all where no room is given; else those that it is enough for, with cells of two lines at most.
+    These are all where no room is given; else those that it is enough for, with cells of two lines at most, but for
+    those that would read alike.
     """
     cells = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
     widths: Mapping[int, int | None] = dict.fromkeys(range(len(columns)))
@@ -122,13 +123,14 @@ def make_table(
     for place, width in widths.items():
         heading, is_number = columns[place]
         table.add_column(
-            _in_two_lines(plain(heading), width),
+            *_in_two_lines([plain(heading)], width),
             justify="right" if is_number else "left",
             overflow="fold",
             width=width,
         )
-    for row in cells:
-        table.add_row(*(_in_two_lines(row[place], width) for place, width in widths.items()))
+    shown = [_in_two_lines([row[place] for row in cells], width) for place, width in widths.items()]
+    for told in zip(*shown, strict=True):
+        table.add_row(*told)
     return table, list(widths)
 
 
@@ -137,8 +139,11 @@ def _column(column: tuple[str, bool], cells: Sequence[str]) -> TableColumn:
     return TableColumn(plain(heading).plain, cells, is_number or kind_of(heading) in WHOLE)
 
 
-def _in_two_lines(cell: Text, width: int | None) -> Text:
-    return cell if width is None else Text(two_lines(cell.plain, width), style=cell.style)
+def _in_two_lines(cells: Sequence[Text], width: int | None) -> Sequence[Text]:
+    if width is None:
+        return cells
+    told = told_apart([cell.plain for cell in cells], width)
+    return [Text(text, style=cell.style) for text, cell in zip(told, cells, strict=True)]
 
 
 def _tell_missing(

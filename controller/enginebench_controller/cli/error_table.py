@@ -49,8 +49,8 @@ EXITS: Mapping[int, ErrorExplanation] = {
         "Some configurations came to no numbers, or an engine's outputs are wrong (`≠`); all the others can be used. "
         "So end `run`, `rerun`, `resume`, `ladder`, `profile`, `compare` and the jobs of the pages; the last line and "
         "`outcome` in the document of `--json` say which. `resume` judges what it collected. Of `gate`: a side "
-        "has no numbers, or outputs are wrong. Of `bisect`: good or bad cannot be run. Of `plugin check`: a promise is "
-        "broken.",
+        "has no numbers, or outputs are wrong. Of `bisect`: good or bad cannot be run. Of `recommend`: nothing could "
+        "be measured. Of `plugin check`: a promise is broken.",
         "Read the line of each, and `enginebench show ID --failures`; `enginebench rerun ID` measures all again.",
     ),
     ExitCode.USAGE: ErrorExplanation(

@@ -4,6 +4,7 @@ Widths are in terminal cells: one for most characters, two for those of East Asi
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -91,6 +92,15 @@ def fitted(columns: Sequence[TableColumn], room: int) -> dict[int, int]:
     widths = {place: needs[place].least for place in sorted(kept)}
     _hand_out(room - _width(widths.values()), widths, needs)
     return widths
+
+
+def told_apart(texts: Sequence[str], width: int) -> list[str]:
+    """Each text of a column on two lines of this width at most; but whole, on as many lines as it takes, where it would
+    read as another one does.
+    """
+    cut = {text: two_lines(text, width) for text in texts}
+    times = Counter(cut.values())
+    return [cut[text] if times[cut[text]] == 1 else text for text in texts]
 
 
 def two_lines(text: str, width: int) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from enginebench_controller.cli.searches import GoneOn
 from enginebench_controller.files.benchmarks import ModelVersionForm, TargetForm
 from enginebench_controller.files.forms import DocumentForm, EngineForm, Form, ModelForm, OutcomeForm
 from enginebench_controller.jobs.record import Job
@@ -34,7 +35,7 @@ class DryRunDocument(DocumentForm):
 
 
 class SearchForm(Form):
-    """A search that was interrupted."""
+    """A search that was interrupted, and can be gone on with."""
 
     id: str
     name: str
@@ -52,13 +53,16 @@ class WaitingDocument(DocumentForm):
 
 
 class TakenUpDocument(DocumentForm):
-    """What was taken up, and whether it can be used; the `searches` were gone on with, and `show` has their answers."""
+    """What was taken up, what came of the `searches` that were gone on with, and whether all of it can be used.
+
+    `show` has the whole answers of the searches.
+    """
 
     document = "resume"
 
     dry_run: Literal[False]
     plans: tuple[TakenUp, ...]
-    searches: tuple[SearchForm, ...]
+    searches: tuple[GoneOn, ...]
     outcome: OutcomeForm
 
 

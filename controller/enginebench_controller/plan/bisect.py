@@ -1,5 +1,6 @@
 """What a person asks a bisect for: candidates in their order, from good to bad, and what each is run as."""
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from enginebench_controller.errors import InputError, wrong_value
 from enginebench_controller.plan.configurations import owner_of
 from enginebench_controller.plan.gate import PLUGIN, GateSide, checked_terms, parse_sides
+from enginebench_controller.plan.options import words_of
 from enginebench_controller.plan.plan import Duration, GateMetric, Percent, parse_percent
 
 METRICS = (GateMetric.LATENCY, GateMetric.FIRST_INFERENCE, GateMetric.COMPILE, GateMetric.MEMORY)
@@ -47,7 +49,7 @@ class BisectOrder(BaseModel):
     digests: Mapping[str, str] = {}
     trusted: bool = False
     command: str = ""
-    """What was typed."""
+    """What asks for the same again."""
 
     @property
     def worse_share(self) -> float:
@@ -124,7 +126,21 @@ def make_order(fields: Mapping[str, Any]) -> BisectOrder:
         )
     checked_terms({"budget": order.budget})
     _check_candidates(order)
+    _check_option(order)
     return order
+
+
+def bisect_command(
+    model: str | None, said: Mapping[str, object], fields: Mapping[str, Any], *, trusted: bool = False
+) -> str:
+    """The command that asks for a bisect again: what was `said` by the options' names, but for defaults.
+
+    It writes no files, and shows the answer as a person reads it.
+    """
+    usual = {name: field.default for name, field in BisectOrder.model_fields.items()}
+    options = [(f"--{name}", str(value)) for name, value in said.items() if value not in (None, usual.get(name))]
+    words = [word for option in options for word in option] + ["--trust"] * trusted
+    return shlex.join(["enginebench", "bisect", *([] if model is None else [model]), *words, *words_of(fields)])
 
 
 def _check_candidates(order: BisectOrder) -> None:
@@ -133,6 +149,13 @@ def _check_candidates(order: BisectOrder) -> None:
         raise InputError(f"{twice[0]} is there twice: a bisect looks for one change in an order")
     if len(order.candidates) < 2:
         raise InputError(f"a bisect needs two {order.kind} or more: good, bad, and those between them")
+
+
+def _check_option(order: BisectOrder) -> None:
+    key = f"{order.engine.partition('@')[0]}.{order.option}"
+    fixed = order.fields.get("options") or {}
+    if order.option is not None and key in fixed:
+        raise InputError(f"--option {key}={fixed[key]} fixes the very option that --options bisects: leave it out")
 
 
 def narrowed(candidates: Sequence[str], good: str | None, bad: str | None) -> tuple[str, ...]:

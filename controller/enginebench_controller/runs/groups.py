@@ -313,9 +313,12 @@ async def _attempt_all(
 async def _start(bench: Bench, group: Group, members: list[Undertaking], process: int) -> list[Undertaking]:
     """Start this process of the members; returns those that the target accepted.
 
-    Everything is uploaded before the first of an interleaved group is started, for then the target waits for all of
-    them; and a refusal makes the others start anew, without the one that never comes.
+    Everything is uploaded, and every engine known, before the first of an interleaved group is started, for then the
+    target waits for all of them; and a refusal makes the others start anew, without the one that never comes.
     """
+    if group.is_interleaved and members:
+        engines = {member.case.engine.name for member in members}
+        await _attempt(bench, members[0], partial(remote_run.meet, bench, group.case.target, engines))
     for member in members:
         await _attempt(bench, member, partial(remote_run.upload, bench, member.case))
     members = [member for member in members if member.goes_on]

@@ -6,7 +6,7 @@ import logging
 import random
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -103,6 +103,11 @@ async def upload(bench: Bench, case: Case) -> None:
     for file, path in files_of(bench, case):
         async with bench.lock(case.target, file.sha256):
             await _bring(bench, case, file, path)
+
+
+async def meet(bench: Bench, target: str, engines: Iterable[str]) -> None:
+    """Have the agent ask these engines what they are, unless it knows: while runs wait for others it cannot."""
+    await _persist(lambda: bench.clients[target].engines(engines))
 
 
 async def _bring(bench: Bench, case: Case, file: ModelFile | InputFile, path: Path) -> None:

@@ -182,6 +182,22 @@ async def test_who_names_engines_has_no_other_asked(tmp_path: Path, environment:
     assert await discovery.engines(["good"], refresh=True) == everything, "a refresh asks all"
 
 
+async def test_of_engines_that_were_asked_one_after_the_other_all_stay_known(
+    tmp_path: Path, environment: Environment
+) -> None:
+    environment.add_plugin("good", GOOD)
+    environment.add_plugin("raises", RAISES)
+    config = AgentConfig((EnvironmentConfig("third", environment.python),))
+    lease = Lease(Reservations(tmp_path / "reservation.json", 1))
+    discovery = Discovery(config, lambda: config, tmp_path, lease)
+    await discovery.engines(["good"])
+    await discovery.engines(["raises"])
+    async with lease.hold(), asyncio.timeout(10):  # nobody could be asked now
+        known = await discovery.engines(["good", "raises"])
+        assert known == await discovery.engine("good", "third")
+    assert [one.name for one in known] == ["good", "raises"] and discovery.known is None
+
+
 async def test_a_run_has_only_its_engine_asked(tmp_path: Path, environment: Environment) -> None:
     environment.add_plugin("good", GOOD)
     environment.add_plugin("hangs", HANGS)

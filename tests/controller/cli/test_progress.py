@@ -9,6 +9,7 @@ from rich.console import Console
 import invented
 import invented_bisects
 import invented_recommendations
+from controller.verdicts.pairs import arms
 from enginebench_controller.cli import progress
 from enginebench_controller.cli.commands import calibration
 from enginebench_controller.cli.commands.bisect import BisectProgress
@@ -18,10 +19,11 @@ from enginebench_controller.home import JOB_VARIABLE
 from enginebench_controller.jobs.folder import JobFolder
 from enginebench_controller.jobs.record import CellState, Made, MadeKind
 from enginebench_controller.plan.expand import Case, Expansion
-from enginebench_controller.plan.plan import GateTerms
-from enginebench_controller.records import EngineRef, Status
+from enginebench_controller.plan.plan import GateMetric, GateTerms
+from enginebench_controller.records import EngineRef, Failure, FailureKind, Status
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.bisect.decision import GatePurpose, Question
+from enginebench_controller.verdicts.gate.results import judge
 
 CASES = [
     Case("local", EngineRef(f"engine-{place}", "default", "1.0"), invented.model(), invented.CONFIGURATION, ("cpu",))
@@ -136,11 +138,52 @@ def test_a_bisect_that_is_a_job_has_a_step_a_gate(tmp_path, monkeypatch):
         assert (told.doing, told.total) == ("installing onnxruntime 1.22.0", 3)
         assert [one.title for one in told.cells] == ["onnxruntime==1.22.0 against onnxruntime==1.20.0"]
         reporter.begun("b0000001", GateTerms())
-        assert job_progress(tmp_path).doing.startswith("gate 1, 3 gates left at most: ")
+        assert job_progress(tmp_path).doing.startswith("gate 1, about 2 more gates: ")
         reporter.asking(order, Question(0, 2, 0.1, GatePurpose.STEP, 2), 1)
     told = job_progress(tmp_path)
     assert [one.state for one in told.cells] == [CellState.OK, CellState.OK]
     assert told.made == (Made(MadeKind.SEARCH, invented_bisects.ID),)
+
+
+def judged_as(factor):
+    terms = GateTerms(tolerate="5%", promised={GateMetric.LATENCY: 0.1})
+    return judge(terms, arms(factor))
+
+
+def test_after_each_gate_of_a_bisect_a_line_says_what_it_has_decided(capsys):
+    order = invented_bisects.ORDER
+    with BisectProgress() as reporter:
+        reporter.asking(order, Question(0, 3, 0.1, GatePurpose.ENDS, 3), 0)
+        reporter.begun("b0000001", GateTerms())
+        reporter.looked(judged_as(1.5), 60.0)
+        reporter.asking(order, Question(0, 2, 0.1, GatePurpose.STEP, 2), 1)
+        reporter.begun("b0000002", GateTerms())
+        reporter.looked(judged_as(1.0), 60.0)
+        reporter.asking(order, Question(2, 3, 0.1, GatePurpose.NEIGHBOURS, 1), 2)
+        reporter.begun("b0000003", GateTerms())
+        reporter.looked(judged_as(1.5), 60.0)
+        reporter.said("the verdict stands; profiling both sides")
+    told = [line for line in capsys.readouterr().err.splitlines() if "pairs:" not in line]
+    assert [re.sub(r": \d\.\d{3}×, [\d.]+ to [\d.]+$", "", line) for line in told] == [
+        "gate 1, about 2 more gates: onnxruntime==1.22.0 against onnxruntime==1.20.0: is bad worse than good at all",
+        "gate 1: 1.22.0 is worse than 1.20.0",
+        "gate 2, about 1 more gate: onnxruntime==1.21.0 against onnxruntime==1.20.0: halving what is left",
+        "gate 2: 1.21.0 is as good as 1.20.0, less than D = 10 % worse",
+        "gate 3, perhaps the last: onnxruntime==1.22.0 against onnxruntime==1.21.0: the last against the one before it",
+        "gate 3: 1.22.0 is worse than 1.21.0",
+        "the verdict stands; profiling both sides",
+    ]
+
+
+def test_the_last_gate_of_a_bisect_is_told_too_and_one_that_failed_has_no_verdict(capsys):
+    question = Question(0, 3, 0.1, GatePurpose.ENDS, 3)
+    for failure, said in ((None, True), (Failure(FailureKind.CRASHED, "it crashed"), False)):
+        with BisectProgress() as reporter:
+            reporter.asking(invented_bisects.ORDER, question, 0)
+            reporter.begun("b0000001", GateTerms())
+            reporter.looked(judged_as(1.5), 60.0)
+            reporter.finished(CASES[0], "m0000001", Status.FAILED if failure else Status.OK, failure)
+        assert ("gate 1: 1.22.0 is worse than 1.20.0" in capsys.readouterr().err) is said
 
 
 def test_a_calibration_tells_whom_it_leaves_out(capsys):

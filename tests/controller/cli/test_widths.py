@@ -26,6 +26,7 @@ from enginebench_controller.cli.fitting import (
     TableColumn,
     fitted,
     kind_of,
+    told_apart,
     two_lines,
 )
 from enginebench_controller.cli.tables import print_gate, print_measurements
@@ -227,6 +228,24 @@ def test_two_lines_hold_both_ends_of_a_text(text, width):
 )
 def test_a_name_is_parted_behind_a_joint(name, width, lines):
     assert two_lines(name, width).split("\n") == lines
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=6), TEXTS, st.integers(4, 40))
+def test_what_differs_in_a_column_reads_differently(start, middles, end, width):
+    texts = [f"{start}{middle}{end}" for middle in middles]
+    told = told_apart(texts, width)
+    assert len(set(told)) == len(set(texts))
+
+
+def test_rows_that_differ_in_their_middle_are_whole(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "36")
+    alike = "openvino, batch 1, {}2 requests at a time, at most, with a hint for throughput, in its order"
+    names = [alike.format(""), alike.format("2 streams, "), f"{alike.format('')} with some other end"]
+    console.print_table("", [("", False), ("items/s", True)], [[one, place] for place, one in enumerate(names)])
+    column = [line.split("│")[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    told = " ".join(column)
+    assert "openvino, batch 1, 2 streams, 2 requests" in told
+    assert names[0] in told and "…" in told, "only those that would read alike are longer"
 
 
 @pytest.mark.parametrize("room", [40, 60, 80])

@@ -3,7 +3,7 @@
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.bisect import BisectKind, make_order, parse_option
+from enginebench_controller.plan.bisect import BisectKind, bisect_command, make_order, parse_option
 
 MODELS = {"kind": BisectKind.MODELS, "candidates": ("a.onnx", "b.onnx")}
 
@@ -39,3 +39,21 @@ def test_an_engine_and_an_option_may_have_points_in_their_names(
 def test_an_option_of_another_engine_than_the_one_that_is_named_is_refused() -> None:
     with pytest.raises(InputError, match=r"is of iree-3\.1, and --engine says iree-3: leave"):
         parse_option("iree-3.1.threads=1,2", "iree-3", ("iree-3.1",))
+
+
+@pytest.mark.parametrize("engine", ["ort", "ort@old"])
+def test_an_option_that_is_bisected_cannot_be_fixed_too(engine: str) -> None:
+    order = {"kind": BisectKind.OPTIONS, "candidates": ("all", "basic"), "engine": engine, "option": "level"}
+    with pytest.raises(InputError, match=r"^--option ort\.level=off fixes the very option that --options bisects: "):
+        make_order({**order, "model": "net.onnx", "fields": {"options": {"ort.level": "off"}}})
+    assert make_order({**order, "model": "net.onnx", "fields": {"options": {"ort.threads": "1"}}}).option == "level"
+
+
+def test_the_command_that_asks_again_has_what_was_said_and_no_defaults() -> None:
+    said = {"models": "a.onnx,my b.onnx", "engine": "ort", "good": None, "worse": "5%", "budget": "30s"}
+    told = bisect_command(None, said, {"batch": [4], "options": {"ort.threads": "1"}}, trusted=True)
+    assert told == (
+        "enginebench bisect --models 'a.onnx,my b.onnx' --engine ort --budget 30s --trust --batch 4 "
+        "--option ort.threads=1"
+    )
+    assert bisect_command("net", {"engine": "ort"}, {}) == "enginebench bisect net --engine ort"

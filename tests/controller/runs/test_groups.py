@@ -48,6 +48,9 @@ class Agent:
     async def kept(self) -> AsyncIterator[None]:
         yield
 
+    async def engines(self, *_: object) -> tuple[list[object], list[object]]:
+        return [], []
+
     async def start(self, *_: object) -> None:
         self.began.set()
 

@@ -78,5 +78,7 @@ def test_gates_and_layers_are_rows():
     assert [row["Verdict"] for row in rows] == ["worse", "skipped", "as good", "worse"]
     assert (rows[1]["Why not"], rows[1]["Benchmark"]) == ("no wheel", None)
     assert (rows[2]["Asked"], rows[3]["Asked"]) == ("halving, longer", "against the one before")
+    (told,) = gate_rows([ANSWER.gates[2].model_copy(update={"difference": 0.1})])
+    assert told["Verdict"] == "as good, less than D = 10 % worse"
     (layer,) = layer_rows(ANSWER.layers)
     assert layer == {"Layer": "Conv_4", "Operator": "Conv", "Difference (ms)": 0.31, "Share of it (%)": 62.0}

@@ -117,6 +117,15 @@ def test_the_best_comes_first_and_of_every_other_it_is_said_what_speaks_against_
     assert all("by its likes" in row["Why"] for row in rows if not row["Processes"])
 
 
+def test_where_nothing_holds_the_limit_the_nearest_is_not_called_the_best():
+    asked = order(max_latency="p95<1ms")
+    found = carried_out(asked)
+    nearest = tried_rows(found, asked.latency_limit)[0]
+    assert nearest["Found"] == "nearest, breaks the limit" and "% of p95 < 1 ms (" in nearest["Why"]
+    traces = {trace.name for trace in front_figure(found, asked.latency_limit, EngineLooks()).data}
+    assert "the nearest" in traces and "the best" not in traces
+
+
 def test_what_crashed_says_so(asked):
     default = next(place for place, one in enumerate(points(asked).points) if one.is_default)
     crashed = carried_out(asked, refused=(default,))

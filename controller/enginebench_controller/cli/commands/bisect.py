@@ -1,7 +1,5 @@
 """`enginebench bisect`: which version, model or value of an option made it worse."""
 
-import shlex
-import sys
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,18 +19,34 @@ from enginebench_controller.home import Home, default_home
 from enginebench_controller.jobs.record import MadeKind
 from enginebench_controller.jobs.reporting import ProgressWriter
 from enginebench_controller.jobs.telling import own_folder
-from enginebench_controller.plan.bisect import METRICS, BisectKind, BisectOrder, make_order, narrowed, parse_option
+from enginebench_controller.plan.bisect import (
+    METRICS,
+    BisectKind,
+    BisectOrder,
+    bisect_command,
+    make_order,
+    narrowed,
+    parse_option,
+)
+from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.gate import gate_plan
 from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import GateMetric, GateTerms
-from enginebench_controller.records import Search
+from enginebench_controller.records import Failure, Search, Status
 from enginebench_controller.runs.searches.bisecting import bisect as run_bisect
 from enginebench_controller.runs.searches.bisecting import go_on, progress_of
 from enginebench_controller.runs.searches.releases import package_of, releases_between
 from enginebench_controller.typed_paths import typed_path
-from enginebench_controller.verdicts.bisect.answer import BisectAnswer, stored_answer
-from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose, Question
-from enginebench_controller.verdicts.bisect.words import headline, ratio_words, remarks, verdict_words, way_words
+from enginebench_controller.verdicts.bisect.answer import Asked, BisectAnswer, stored_answer, told_gate
+from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose, GateSeen, Question
+from enginebench_controller.verdicts.bisect.words import (
+    full_verdict,
+    gate_sentence,
+    headline,
+    ratio_words,
+    remarks,
+    way_words,
+)
 from enginebench_controller.verdicts.gate.results import Judged
 from enginebench_controller.verdicts.gate.words import layer_words
 
@@ -107,6 +121,10 @@ def bisect(
     """  # typer keeps lines after a backspace
     check_new_files(markdown, force=force)
     gate_plan({"models": ["any"], **fields})
+    said = {
+        **{"models": models, "engine": engine, "good": good, "bad": bad, "versions": versions, "options": options},
+        **{"package": package, "wheels": wheels, "worse": worse, "metric": metric, "budget": budget},
+    }
     order = make_order(
         {
             **_candidates(model, engine, (good, bad), (versions, models, options), (package, wheels)),
@@ -115,7 +133,7 @@ def bisect(
             "budget": budget,
             "fields": fields,
             "trusted": trust,
-            "command": shlex.join(["enginebench", *sys.argv[1:]]),
+            "command": bisect_command(model, said, fields, trusted=trust),
         }
     )
     home = default_home()
@@ -213,9 +231,9 @@ def _print(search: Search, answer: BisectAnswer) -> None:
     text.stylize(_STYLES.get(answer.finding, "bold yellow"))
     stdout().print(text)
     stdout().print(plain(way_words(answer)))
-    columns = [(answer.bisected.value, False), ("against", False), ("ratio, 95 % interval", False), ("", False)]
+    columns = [(answer.bisected.value, False), ("against", False), ("ratio, 95 % interval", False), ("is", False)]
     rows: list[list[object]] = [
-        [one.head, one.base, ratio_words(one.ratio), verdict_words(one) + (" (longer)" if one.patience > 1 else "")]
+        [one.head, one.base, ratio_words(one.ratio), full_verdict(one) + (" (longer)" if one.patience > 1 else "")]
         for one in answer.gates
     ]
     print_table("", columns, rows)
@@ -227,17 +245,21 @@ def _print(search: Search, answer: BisectAnswer) -> None:
 
 
 class BisectProgress(GateProgress):
-    """As of a gate, with the number of the gate and how many are left."""
+    """As of a gate, with the number of the gate, about how many follow, and what each has decided."""
 
     def __init__(self) -> None:
         super().__init__()
         self._gate: tuple[int, int, str] | None = None
+        self._asked: tuple[BisectOrder, Question, int] | None = None
+        self._judged: Judged | None = None
         self._sentence = ""
         self._written = ProgressWriter(own_folder())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None:
+            self._say_verdict()
         super().__exit__(kind, error, trace)
         if kind is None:
             self._written.steps_ended({})
@@ -248,6 +270,7 @@ class BisectProgress(GateProgress):
 
     def said(self, sentence: str) -> None:
         """See `GateWatcher`."""
+        self._say_verdict()
         super().said(sentence)
         self._written.doing(sentence)
 
@@ -259,18 +282,39 @@ class BisectProgress(GateProgress):
     def looked(self, judged: Judged, seconds_left: float) -> None:
         """See `GateWatcher`."""
         super().looked(judged, seconds_left)
+        self._judged = judged
         self._write(1 - seconds_left / self._seconds if self._seconds else 0.0)
+
+    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+        """See `remote_run.Reporter`."""
+        if failure is not None:  # then it has come to no verdict
+            self._judged = None
+        super().finished(case, outcome_id, status, failure)
 
     def asking(self, order: BisectOrder, question: Question, number: int) -> None:
         """See `BisectWatcher`."""
+        self._say_verdict()
         self.forget()
-        left = f"{question.left} gates left at most" if question.left > 1 else "the last gate"
+        self._asked = order, question, number
+        more = question.left - 1  # where none is in doubt
+        left = f"about {more} more gate{'s' if more > 1 else ''}" if more else "perhaps the last"
         base, head = order.title(question.base), order.title(question.head)
         longer = ", longer than before" if question.patience > 1 else ""
         self._gate = number, number + question.left, f"{head} against {base}"
         self._write(0.0)
         self._sentence = f"gate {number + 1}, {left}: {head} against {base}: {_DOES[question.purpose]}{longer}"
         self.said(self._sentence)
+
+    def _say_verdict(self) -> None:
+        """Say once what the gate that has ended tells."""
+        judged, self._judged = self._judged, None
+        if judged is None or self._asked is None:
+            return
+        order, question, number = self._asked
+        look = GateSeen(judged.outcome, judged.is_better, judged.decisive.ratio)
+        sentence = f"gate {number + 1}: {gate_sentence(told_gate(order, Asked(question, look)))}"
+        super().said(sentence)
+        self._written.note(sentence)
 
     def _write(self, share: float) -> None:
         """Say which gate it is, and how much of its budget has gone."""

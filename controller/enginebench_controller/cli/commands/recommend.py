@@ -2,11 +2,15 @@
 
 import asyncio
 import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Annotated, Any
 
 import typer
+from pydantic import TypeAdapter
 from rich.progress import TaskID
 
 from enginebench_controller.cli import completion
@@ -36,16 +40,19 @@ from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.recommend import Goal, RecommendOrder, make_order, parse_axes
 from enginebench_controller.records import Failure, Search, Status
+from enginebench_controller.runs.searches.holding import orders_file
 from enginebench_controller.runs.searches.recommending import go_on, so_far
 from enginebench_controller.runs.searches.recommending import recommend as search_for
 from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
     Recommendations,
+    command_label,
     figure_words,
     read_answer,
 )
 from enginebench_controller.verdicts.recommend.search import SearchOutcome
 from enginebench_controller.verdicts.words import UNKNOWN
+from enginebench_proto.agreed.durable import write_whole
 
 _EXIT = {SearchOutcome.NOTHING: ExitCode.CONDITION_MET, SearchOutcome.CANNOT_TELL: ExitCode.CANNOT_TELL}
 _STYLE = {SearchOutcome.FOUND: "bold green", SearchOutcome.NOTHING: "bold red"}
@@ -65,7 +72,10 @@ def recommend(
         typer.Argument(metavar="MODEL…", help="Files, names, digests, zoo:NAME.", autocompletion=completion.models),
     ],
     max_latency: Annotated[
-        str | None, typer.Option(metavar="'p95<20ms'", help="A percentile of latency that is to be held.")
+        str | None,
+        typer.Option(
+            metavar="'p95<20ms'", help="A percentile of latency that is to be held; 20ms alone is of the median."
+        ),
     ] = None,
     max_memory: Annotated[str | None, typer.Option(metavar="500MB", help="Peak memory that is to be held.")] = None,
     max_output_difference: Annotated[
@@ -115,7 +125,7 @@ def recommend(
     recommend resnet50.onnx --among batch=1,4 --fix cores=2 --engine openvino
 
     What wins is measured again in fresh processes, and these say whether a limit is held. The exit code is 4 where
-    nothing holds the limits, 5 where that cannot be told.
+    nothing holds the limits, 5 where that cannot be told, 1 where nothing could be measured.
     """  # typer keeps lines after a backspace
     check_new_files(plan_file, markdown, html, force=force)
     if chart is not None:
@@ -145,20 +155,58 @@ def recommend(
     )
     home = default_home()
     remind(home)
-    with RecommendProgress(order) as progress:
+    asked = AskedFiles(plan_file, markdown, html, chart, force)
+    with RecommendProgress(order, partial(_keep_asked, home, asked)) as progress:
         search, found = asyncio.run(search_for(home, order, progress))
     _write(search, found, plan_file, markdown, html, chart, force=force)
     _print(search, found, as_json=json)
-    raise typer.Exit(int(_EXIT.get(found.outcome, ExitCode.OK)))
+    raise typer.Exit(int(_exit_code(found)))
+
+
+@dataclass(frozen=True)
+class AskedFiles:
+    """What the command was to write, which `resume` does where that was interrupted."""
+
+    plan: Path | None = None
+    markdown: Path | None = None
+    html: Path | None = None
+    chart: Path | None = None
+    force: bool = False
+
+
+_ASKED = TypeAdapter(AskedFiles)
+
+
+def _keep_asked(home: Home, asked: AskedFiles, search: Search) -> None:
+    """Write down what to write, by whole paths: `resume` may be called in another folder."""
+    whole = {name: path.absolute() for name, path in asdict(asked).items() if isinstance(path, Path)}
+    if whole:
+        write_whole(orders_file(home, search.id), _ASKED.dump_json(AskedFiles(**whole, force=asked.force)))
 
 
 def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
-    """Go on with an interrupted search and print its answer, or nothing where `as_json` is None."""
+    """Go on with an interrupted search and print its answer, or nothing where `as_json` is None; write what was asked.
+
+    Raises `InputError` where the answer is there and a file cannot be written.
+    """
+    kept = orders_file(home, search.id)
+    asked = _ASKED.validate_json(kept.read_bytes()) if kept.exists() else AskedFiles()
     with RecommendProgress(make_order(search.order)) as progress:
         found = asyncio.run(go_on(home, search, progress, trusted=trusted))
     if as_json is not None:
         _print(search, found, as_json=as_json)
-    return int(_EXIT.get(found.outcome, ExitCode.OK))
+    try:
+        _write(search, found, asked.plan, asked.markdown, asked.html, asked.chart, force=asked.force)
+    except InputError as error:
+        raise InputError(f"{search.id} has its answer, but what was asked for is not written: {error}") from None
+    return int(_exit_code(found))
+
+
+def _exit_code(found: Recommendation | Recommendations) -> ExitCode:
+    each = (found,) if isinstance(found, Recommendation) else found.targets
+    if any(one.is_without_figures for one in each):
+        return ExitCode.SOME_FAILED
+    return _EXIT.get(found.outcome, ExitCode.OK)
 
 
 def print_search(home: Home, search: Search, *, as_json: bool) -> None:
@@ -167,6 +215,8 @@ def print_search(home: Home, search: Search, *, as_json: bool) -> None:
     if found is None:
         raise InputError(f"nothing was measured yet for {search.id}: `enginebench resume {search.id}` goes on with it")
     _print(search, found, as_json=as_json)
+    if search.answer is None and not as_json:
+        remark(f"  it is unfinished: `enginebench resume {search.id}` goes on with it")
 
 
 def _goal(maximize: str | None, minimize: str | None) -> Goal:
@@ -192,6 +242,8 @@ def _write(
     plan = recommendation_toml(found)
     if plan is not None:
         write_asked(plan_file, lambda: plan, force=force)
+    elif plan_file is not None:
+        remark(f"nothing is recommended: {plan_file} was not written")
     write_asked(markdown, partial(recommendation_markdown, search, found), force=force)
     if isinstance(found, Recommendation):
         write_asked(html, partial(recommendation_html, search, found), force=force)
@@ -222,14 +274,23 @@ def _print_sentence(outcome: SearchOutcome, sentence: str, command: str | None) 
     text.stylize(_STYLE.get(outcome, "bold yellow"))
     stdout().print(text, soft_wrap=True)
     if command is not None:
+        if label := command_label(outcome):
+            remark(f"  {label}")
         stdout().print(plain(f"  {command}"), soft_wrap=True)
 
 
 def _print_points(found: Recommendation) -> None:
-    """What the best gains, and the best of all points."""
+    """What the best gains, and the best of all points, where there is one."""
     for gain in found.gains:
         known = f", {words}" if (words := known_words(gain)) else ""
         remark(f"  {times_words(gain.ratio)} × as good as the default of {gain.engine}{known}")
+    if found.best is not None:
+        _print_tried(found)
+    for line in found.remarks:
+        remark(f"  {line}")
+
+
+def _print_tried(found: Recommendation) -> None:
     with_differences = any(one.output_difference is not None for one in found.tried)
     rows: list[list[object]] = [
         [
@@ -242,18 +303,18 @@ def _print_points(found: Recommendation) -> None:
         for one in in_order(found)[:_MOST_SHOWN]
     ]
     goal = Goal.THROUGHPUT if found.goal is Goal.RATE else found.goal
-    columns = [("configuration", False), (str(goal), True), ("best is ×", True)]
+    columns = [("configuration", False), (str(goal), True), (f"{found.best_words} is ×", True)]
     columns += [*([("outputs differ", True)] if with_differences else []), ("", False)]
-    print_table(f"The best of {len(found.tried)} points", columns, rows)
-    for line in found.remarks:
-        remark(f"  {line}")
+    print_table(f"The {found.best_words} of {len(found.tried)} points", columns, rows)
 
 
 class RecommendProgress(Drawing):
     """A bar of the budget, and what is being learnt; without a terminal, a line a step."""
 
-    def __init__(self, order: RecommendOrder) -> None:
+    def __init__(self, order: RecommendOrder, begun: Callable[[Search], None] = lambda _: None) -> None:
         super().__init__(budget_bar())
+        self._begun = begun
+        self._search: Search | None = None
         self._task: TaskID | None = None
         self._seconds = order.budget_s
         self._names_targets = bool(order.targets)
@@ -262,13 +323,23 @@ class RecommendProgress(Drawing):
         self._what = ""
         self._written = ProgressWriter(own_folder())
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if kind is KeyboardInterrupt and self._search is not None:
+            self._tell(f"`enginebench resume {self._search.id}` goes on with it")
+
     def set_out(self, search: Search) -> None:
         """See `RecommendWatcher`."""
+        self._search = search
+        self._begun(search)
         self._written.made(MadeKind.SEARCH, search.id)
+        self._tell(f"recommend {search.id}; interrupted, it goes on with `enginebench resume {search.id}`")
 
     def said(self, sentence: str) -> None:
         """See `RecommendWatcher`."""
-        self._progress.console.print(plain(sentence), soft_wrap=True)
+        self._tell(sentence)
         self._written.note(sentence)
 
     def learning(self, what: str, seconds_left: float) -> None:
@@ -301,6 +372,9 @@ class RecommendProgress(Drawing):
         if failure is not None and failure.message not in self._told:
             self._told.add(failure.message)
             self.said(f"{case.title}: {failure.message}")
+
+    def _tell(self, sentence: str) -> None:
+        self._progress.console.print(plain(sentence), soft_wrap=True)
 
     def _tick(self) -> None:
         left_s = max(0.0, self._ends - time.monotonic())

@@ -25,7 +25,7 @@ from enginebench_controller.cli.options import (
 )
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
-from enginebench_controller.cli.searches import commands_of
+from enginebench_controller.cli.searches import GoneOn, commands_of, gone_on
 from enginebench_controller.cli.tables import print_outcomes
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.answers import answers_document
@@ -139,29 +139,48 @@ def resume(
         with announcing() as announce:
             found = asyncio.run(resume_all(home, wish, announce))
     judged = _judged(home, found)
-    if json:
-        plans = [asdict(one) for one in found]
-        outcome = {} if dry_run else {"outcome": judged.document}
-        listed = [{"id": one.id, "name": one.name, "kind": one.kind.value} for one in searches]
-        print_json(head("resume") | {"dry_run": dry_run, "plans": plans, "searches": listed, **outcome})
-    elif found or not searches:
+    if not json and (found or not searches):
         _print(found)
     code = ExitCode.OK if dry_run else concluded(judged)
     code = ExitCode.UNREACHABLE if any(one.reasons for one in found) else code
     gates = [tell_taken_up(home, one, as_json=json) for one in _benchmarks(home, found) if one.plan.get("gate")]
-    return max([int(code), *gates, *_searches(home, searches, dry_run=dry_run, as_json=json, trusted=trust)])
+    ended = list(_searches(home, searches, dry_run=dry_run, as_json=json, trusted=trust))
+    if json:
+        document = head("resume") | {"dry_run": dry_run, "plans": [asdict(one) for one in found]}
+        print_json(document | (_waiting(searches) if dry_run else _came_of(judged, ended)))
+    return max([int(code), *gates, *(code for code, _ in ended)])
 
 
-def _searches(home: Home, searches: Sequence[Search], *, dry_run: bool, as_json: bool, trusted: bool) -> Iterator[int]:
-    """Go on with each, or say that it can be gone on with; of a document nothing but that belongs on stdout."""
+def _searches(
+    home: Home, searches: Sequence[Search], *, dry_run: bool, as_json: bool, trusted: bool
+) -> Iterator[tuple[int, GoneOn]]:
+    """Go on with each, or say that it can be gone on with; of a document nothing but that belongs on stdout.
+
+    Yields the exit code of each that was gone on with, and what came of it.
+    """
     for one in searches:
         remark(f"{'interrupted' if dry_run else 'going on with'} search {one.id}: {one.name}")
         if not dry_run:
+            code, told = int(ExitCode.OK), None
             try:
-                yield commands_of(one).carry_on(home, one, as_json=None if as_json else False, trusted=trusted)
+                code = commands_of(one).carry_on(home, one, as_json=None if as_json else False, trusted=trusted)
             except EnginebenchError as error:  # one that cannot go on now keeps no other back
                 complain(str(error))
-                yield int(error.exit_code)
+                code, told = int(error.exit_code), str(error)
+            yield code, gone_on(home, one.id, told)
+
+
+def _waiting(searches: Sequence[Search]) -> dict[str, Any]:
+    return {"searches": [{"id": one.id, "name": one.name, "kind": one.kind.value} for one in searches]}
+
+
+def _came_of(judged: Soundness, ended: Sequence[tuple[int, GoneOn]]) -> dict[str, Any]:
+    """What came of the searches, and whether all can be used, of them as of what was collected."""
+    failed = any(one.error is not None or code == ExitCode.SOME_FAILED for code, one in ended)
+    return {
+        "searches": [asdict(one) for _, one in ended],
+        "outcome": judged.document | {"sound": bool(judged) and not failed},
+    }
 
 
 def _benchmarks(home: Home, found: Sequence[TakenUp | Waiting]) -> list[Benchmark]:

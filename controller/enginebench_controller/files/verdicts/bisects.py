@@ -10,10 +10,10 @@ from enginebench_controller.verdicts.bisect.decision import BisectFinding
 from enginebench_controller.verdicts.bisect.words import (
     WHAT,
     called,
+    full_verdict,
     headline,
     ratio_words,
     remarks,
-    verdict_words,
     way_words,
 )
 from enginebench_controller.verdicts.gate.results import LayerShare
@@ -52,7 +52,7 @@ def bisect_markdown(answer: BisectAnswer) -> str:
     parts.append("\n".join(f"- {name}: {cell(told)}" for name, told in facts if told))
     if answer.command:
         parts.append(f"To see it again:\n\n    {answer.command}")
-    rows = [[one.head, one.base, ratio_words(one.ratio), verdict_words(one)] for one in answer.gates]
+    rows = [[one.head, one.base, ratio_words(one.ratio), full_verdict(one)] for one in answer.gates]
     parts.append(f"The way, each by a gate of process pairs that take turns: {cell(way_words(answer))}")
     parts.append(table(("", "against", "ratio, 95 % interval", ""), rows))
     parts += [f"- {cell(one)}" for one in remarks(answer)]

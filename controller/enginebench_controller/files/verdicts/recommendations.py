@@ -18,24 +18,31 @@ from enginebench_controller.plan.recommend import make_order
 from enginebench_controller.records import Search
 from enginebench_controller.verdicts.recommend.answer import (
     GainOverDefault,
+    OneForAll,
     Recommendation,
     Recommendations,
-    TriedPoint,
     answer_document,
+    command_label,
+    is_recommended,
 )
 from enginebench_controller.verdicts.recommend.search import Fate
 from enginebench_controller.verdicts.recommend.steps import share_words
+from enginebench_controller.verdicts.recommend.tried import TriedPoint
 from enginebench_controller.verdicts.words import UNKNOWN, rate
 
 FATES = {
     Fate.BEST: "the best",
+    Fate.BEST_IF_HELD: "the best, may break the limit",
+    Fate.NEAREST: "nearest, breaks the limit",
     Fate.RUNNER_UP: "the next best",
     Fate.NOT_TOLD_APART: "not told apart from the best",
     Fate.LIMIT_NOT_TOLD: "may hold the limits or not",
     Fate.BEATEN: "beaten",
     Fate.BREAKS_LIMIT: "breaks a limit",
     Fate.REFUSED: "cannot be had",
+    Fate.NOT_TRIED: "not tried, as its likes cannot be had",
 }
+_MEDIAN = 50
 _SHAPES = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "cross": "P", "pentagon": "p"}
 """Matplotlib's markers for the palette's."""
 
@@ -54,7 +61,8 @@ def recommendation_toml(found: Recommendation | Recommendations) -> str | None:
     """The plan of what is recommended, as `enginebench run` takes it; None where nothing is. Of several targets it is
     that of the one configuration for all.
     """
-    plan = found.plan if isinstance(found, Recommendation) else found.for_all.plan
+    chosen = found if isinstance(found, Recommendation) else found.for_all
+    plan = chosen.plan if is_recommended(chosen.outcome) else None  # older answers have one of the nearest
     return None if plan is None else plan_toml(make_plan(plan, "the recommended plan"))
 
 
@@ -64,35 +72,42 @@ def recommendation_markdown(search: Search, found: Recommendation | Recommendati
     """
     heading = f"## enginebench recommend: {cell(search.name)}"
     if isinstance(found, Recommendation):
-        return "\n\n".join([heading, *_parts(found)]) + "\n"
+        return "\n\n".join([heading, *_parts(search, found)]) + "\n"
     parts = [heading, f"**{cell(found.sentence)}**"]
-    if found.for_all.command is not None:
-        parts.append(f"```\n{found.for_all.command}\n```")
+    parts += _command(found.for_all)
     if found.for_all.ratios:
         rows = [[target, times_words(ratio)] for target, ratio in found.for_all.ratios.items()]
         parts.append(table(("target", "its own best is so many times as good"), rows, numbers=(1,)))
     for one in found.targets:
-        parts += [f"### {cell(one.target)}", *_parts(one)]
+        parts += [f"### {cell(one.target)}", *_parts(search, one)]
     return "\n\n".join(parts) + "\n"
 
 
-def _parts(found: Recommendation) -> list[str]:
+def _command(found: Recommendation | OneForAll) -> list[str]:
+    """The command that measures it again, in which a label says so where that is not recommended."""
+    label = command_label(found.outcome)
+    return [] if found.command is None else [*([label] if label else []), f"```\n{found.command}\n```"]
+
+
+def _parts(search: Search, found: Recommendation) -> list[str]:
     """The paragraphs of one target."""
     parts = [f"**{cell(found.sentence)}**"]
-    if found.command is not None:
-        parts.append(f"```\n{found.command}\n```")
+    parts += _command(found)
     if found.remarks:
         parts.append("\n".join(f"- {cell(one)}" for one in found.remarks))
     if found.gains:
         parts.append(table(GAINS, _gain_rows(found), numbers=(1,)))
     front = sorted((one for one in found.tried if one.on_front), key=lambda one: one.limited_ns or one.median_ns or 0.0)
+    latency = _latency_heading(search)
     if front:
         parts.append("What is the fastest for so much throughput:")
         parts.append(
-            table(("configuration", "latency ms", "items/s"), [list(_front_row(found, one)) for one in front], (1, 2))
+            table(("configuration", latency, "items/s"), [list(_front_row(found, one)) for one in front], (1, 2))
         )
     rows = [list(tried_row(found, one)) for one in in_order(found)]
-    parts += folded(f"All {len(found.tried)} points", [table(TRIED, rows, numbers=(1, 2, 3, 4, 6))])
+    parts += folded(
+        f"All {len(found.tried)} points", [table(_tried_headings(search, found), rows, numbers=(1, 2, 3, 4, 6))]
+    )
     parts.append(cell(sought_words(found)))
     return parts
 
@@ -121,7 +136,8 @@ def recommendation_html(search: Search, found: Recommendation) -> str:
         gains=_gain_rows(found),
         gain_headings=GAINS,
         picture=base64.b64encode(_front_svg(found, dict(search.order))).decode("ascii"),
-        headings=TRIED,
+        label=command_label(found.outcome),
+        headings=_tried_headings(search, found),
         rows=[list(tried_row(found, one)) for one in in_order(found)],
         sought=sought_words(found),
     )
@@ -135,17 +151,15 @@ def _gain_rows(found: Recommendation) -> list[list[str]]:
     return [[one.engine, times_words(one.ratio), known_words(one)] for one in found.gains]
 
 
-TRIED = (
-    "configuration",
-    "items/s",
-    "latency ms",
-    "peak MB",
-    "× as good is the best",
-    "processes",
-    "outputs differ",
-    "",
-)
-"""The headings over `tried_row`."""
+def _latency_heading(search: Search) -> str:
+    limit = make_order(search.order).latency_limit
+    return "median ms" if limit is None or limit.percent == _MEDIAN else f"p{limit.percent:g} ms"
+
+
+def _tried_headings(search: Search, found: Recommendation) -> tuple[str, ...]:
+    """The headings over `tried_row`."""
+    figures = ("items/s", _latency_heading(search), "peak MB", f"× as good is the {found.best_words}")
+    return ("configuration", *figures, "processes", "outputs differ", "")
 
 
 def tried_row(found: Recommendation, one: TriedPoint) -> Iterator[str]:

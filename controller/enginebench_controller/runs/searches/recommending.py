@@ -124,6 +124,7 @@ async def go_on(home: Home, search: Search, watcher: RecommendWatcher, *, truste
     """
     order = make_order(search.order).model_copy(update={"trusted": trusted})
     with held(home, search.id), resumable(home, search):
+        watcher.set_out(search)
         await take_up_step(home, search, ResumeOrder(trusted=trusted), lambda *_: watcher)
         return await _carry_out(home, search, order, watcher, is_new=False)
 
@@ -150,7 +151,7 @@ async def _carry_out(
                 watcher.said(sentence)
         if is_new:
             await patiently(partial(home.store.add_search, search))
-        watcher.set_out(search)
+            watcher.set_out(search)
         for one_target in searched:
             one_target.done = await patiently(partial(_stored, one_target.ground, search))
         found = await _searched(order, searched)

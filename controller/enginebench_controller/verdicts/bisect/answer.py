@@ -109,7 +109,10 @@ class Ratio(BaseModel):
 
 
 class BisectGate(BaseModel):
-    """A gate on the way. `outcome` is null where a side came to nothing, and `reason` says why."""
+    """A gate on the way. `outcome` is null where a side came to nothing, and `reason` says why.
+
+    `difference` is D, as a share: what passes is less than so much worse. It is null in older answers.
+    """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -122,6 +125,7 @@ class BisectGate(BaseModel):
     benchmark: str | None
     patience: int
     reason: str = ""
+    difference: float | None = None
 
 
 class BisectAnswer(BaseModel):
@@ -215,10 +219,11 @@ def answer_of(home: Home, search: Search, order: BisectOrder, done: Replay) -> B
 
 def gates_of(order: BisectOrder, done: Replay) -> tuple[BisectGate, ...]:
     """The gates so far, as they are told; there need not be an answer."""
-    return tuple(_gate(order, one) for one in done.asked)
+    return tuple(told_gate(order, one) for one in done.asked)
 
 
-def _gate(order: BisectOrder, asked: Asked) -> BisectGate:
+def told_gate(order: BisectOrder, asked: Asked) -> BisectGate:
+    """A gate as it is told."""
     question, look = asked.question, asked.look
     reason = look.reason or look.base_reason
     return BisectGate(
@@ -231,6 +236,7 @@ def _gate(order: BisectOrder, asked: Asked) -> BisectGate:
         benchmark=asked.result.benchmark.id if asked.result else None,
         patience=question.patience,
         reason=reason,
+        difference=question.difference,
     )
 
 
@@ -279,7 +285,13 @@ def _machine(home: Home, benchmark: Benchmark) -> dict[str, str]:
 
 
 def _measured(result: GateResult) -> str:
-    one = result.measurements[BASE]
-    asked = one.configuration
-    told = (one.model_name, asked.device, asked.size, str(asked.precision))
+    """Models and versions of the engine on both sides, and what they have in common."""
+    base, head = result.measurements[BASE], result.measurements[HEAD]
+    asked = base.configuration
+    engine = " ".join(filter(None, (base.engine.name, _both(base.engine.version, head.engine.version))))
+    told = (_both(base.model_name, head.model_name), engine, asked.device, asked.size, str(asked.precision))
     return ", ".join((*told, describe_load(asked)))
+
+
+def _both(*told: str | None) -> str:
+    return " and ".join(dict.fromkeys(filter(None, told)))

@@ -65,6 +65,30 @@ def verdict_words(gate: BisectGate) -> str:
     return "better" if gate.better else _MARKS[gate.outcome]
 
 
+def full_verdict(gate: BisectGate) -> str:
+    """What a gate said, and of what is as good the D that it may be worse by."""
+    return verdict_words(gate) + _less_than(gate)
+
+
+def gate_sentence(gate: BisectGate) -> str:
+    """What a gate that was measured said: `1.22.0 is worse than 1.21.0: 1.098×, 1.070 to 1.130`."""
+    ratio = "" if gate.ratio is None else f": {ratio_words(gate.ratio)}"
+    if gate.outcome is GateOutcome.CANNOT_TELL:
+        return f"cannot tell whether {gate.head} is worse than {gate.base}{ratio}"
+    what = "as good as" if _is_as_good(gate) else f"{verdict_words(gate)} than"
+    return f"{gate.head} is {what} {gate.base}{_less_than(gate)}{ratio}"
+
+
+def _is_as_good(gate: BisectGate) -> bool:
+    return gate.outcome is GateOutcome.PASSES and not gate.better
+
+
+def _less_than(gate: BisectGate) -> str:
+    if gate.difference is None or not _is_as_good(gate):
+        return ""
+    return f", less than D = {100 * gate.difference:.3g} % worse"
+
+
 def way_words(answer: BisectAnswer) -> str:
     """The candidates that were looked at in their order, each with what became of it: `1.20 good · 1.24 as good`."""
     told = {answer.good: "good", answer.bad: "bad"}

@@ -3,66 +3,33 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, log
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from enginebench_controller.errors import unknown_word
-from enginebench_controller.plan.plan import StepPurpose, run_command
-from enginebench_controller.plan.points import Point, Space, plan_of
+from enginebench_controller.plan.plan import run_command
+from enginebench_controller.plan.points import Space, plan_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder, limit_words, output_limit_words
-from enginebench_controller.records import Configuration, Hint, Load, MachineUse, TargetSnapshot
+from enginebench_controller.records import Hint, Load, MachineUse, TargetSnapshot
 from enginebench_controller.records.target import in_environment
 from enginebench_controller.stats.ranking import ALIKE
+from enginebench_controller.stats.summary import PERCENTS
 from enginebench_controller.verdicts.answer_words import rounded_up
 from enginebench_controller.verdicts.disturbances import WORTH_A_WORD, others_used, remedy
 from enginebench_controller.verdicts.gate.rule import ANYTHING
 from enginebench_controller.verdicts.gate.words import interval_words
-from enginebench_controller.verdicts.recommend.candidates import LAST, LimitShare
 from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.rates import RateFound
-from enginebench_controller.verdicts.recommend.search import CandidateTold, Fate, SearchAnswer, SearchOutcome
-from enginebench_controller.verdicts.recommend.steps import Figures, StoredStep, output_differences, share_words
+from enginebench_controller.verdicts.recommend.search import Fate, SearchAnswer, SearchOutcome
+from enginebench_controller.verdicts.recommend.steps import StoredStep, output_differences, share_words
+from enginebench_controller.verdicts.recommend.tried import Bounds, TriedPoint, beside, tried_point, with_front
 from enginebench_controller.verdicts.words import UNKNOWN
-
-Bounds = tuple[float, float, float]
-"""A middle between the ends of its interval."""
 
 _CLEAR = 1.005
 """From this ratio on, a difference is told."""
-
-
-@dataclass(frozen=True)
-class TriedPoint:
-    """A point, and what is known of it; figures are None of one that was never measured.
-
-    `ratio`: the best is so many times as good; `limit_share` is each limited figure ÷ its limit, with an end that no
-    number holds as None. Both are what others like it say of a point without processes. What is sought, and
-    `limited_ns`, agree with these: points are measured at different times, and what the machine made of that is taken
-    out. `on_front`: nothing else that was measured is faster and does more.
-    `output_difference`: how far outputs of its version and precision are from those of the model as given on its
-    engine, as a share of the largest value; None of the model as given, and where nothing was compared.
-    """
-
-    title: str
-    engine: str
-    environment: str
-    version: str | None
-    model: str
-    configuration: Configuration
-    fate: Fate
-    processes: int
-    throughput_items_per_s: float | None = None
-    median_ns: float | None = None
-    limited_ns: float | None = None
-    peak_rss_bytes: int | None = None
-    ratio: Bounds | None = None
-    limit_share: tuple[LimitShare, ...] = ()
-    why: str = ""
-    is_default: bool = False
-    on_front: bool = False
-    output_difference: float | None = None
+_IN_TABLES = (50, 95, 99)
+"""The percentiles that tables of measurements have."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +48,7 @@ class GainOverDefault:
 class Recommendation:
     """The answer of a search, whole. `best` and `runner_up` are places in `tried`.
 
+    Where nothing holds the limits there is no command, and a plan only of what is recommended.
     `rate` is what was found of the most requests a second, where these were sought; all else is of closed loops then.
     """
 
@@ -109,6 +77,16 @@ class Recommendation:
     def best_point(self) -> TriedPoint | None:
         """What is recommended, or the nearest to it."""
         return None if self.best is None else self.tried[self.best]
+
+    @property
+    def best_words(self) -> str:
+        """What the best is to be called."""
+        return "nearest" if self.outcome is SearchOutcome.NOTHING else "best"
+
+    @property
+    def is_without_figures(self) -> bool:
+        """Whether nothing could be measured, for other reasons than a limit of outputs."""
+        return self.best is None and all(one.output_difference is None for one in self.tried)
 
     def words_of(self, one: TriedPoint) -> str:
         """A point in words: its engine, its size, and what is not as everywhere, its model where several were tried."""
@@ -180,7 +158,18 @@ def _one_for_all(
     worst = max(ratios, key=lambda target: ratios[target][0])
     each = ", ".join(f"{ratio[0]:.2f} × on {target}" for target, ratio in ratios.items())
     said = f"for all of {names}: {name}; the own best of {worst} is {ratios[worst][0]:.2f} × as good ({each})"
-    return OneForAll(told.outcome, said, point, ratios, run_command(plan), plan.document())
+    document = plan.document() if is_recommended(told.outcome) else None
+    return OneForAll(told.outcome, said, point, ratios, run_command(plan), document)
+
+
+def is_recommended(outcome: SearchOutcome) -> bool:
+    """Whether what is called the best is to be deployed, as far as it is known."""
+    return outcome not in (SearchOutcome.NOTHING, SearchOutcome.CANNOT_TELL)
+
+
+def command_label(outcome: SearchOutcome) -> str:
+    """What is to stand above a command that measures what is not recommended; "" of what is."""
+    return "" if is_recommended(outcome) else "not a recommendation, but what measures it again:"
 
 
 def answer_document(found: Recommendation | Recommendations) -> dict[str, Any]:
@@ -205,19 +194,20 @@ def recommendation(
     order: RecommendOrder, target: TargetSnapshot, space: Space, steps: Sequence[StoredStep], answer: SearchAnswer
 ) -> Recommendation:
     """What is to be said of a search in this space, after these steps."""
-    tried = tuple(_tried(order, point, answer.told, place, steps) for place, point in enumerate(space.points))
+    tried = tuple(tried_point(order, point, answer.told, place, steps) for place, point in enumerate(space.points))
     differences = output_differences(space.points, [one.differences for one in steps])
     variants = [point.variant for point in space.points]
-    beside = None if answer.best is None else tried[answer.best]
-    tried = _with_front(
+    best_tried = None if answer.best is None else tried[answer.best]
+    tried = with_front(
         [
-            replace(_beside(order, beside, one), output_difference=differences.get(of))
+            replace(beside(order, best_tried, one), output_difference=differences.get(of))
             for one, of in zip(tried, variants, strict=True)
         ]
     )
     best = None if answer.best is None else space.points[answer.best]
     rate_per_s = None if answer.rate is None else answer.rate.rate_per_s
     plan = None if best is None else plan_of(order, best, rate_per_s)
+    is_nothing = answer.outcome is SearchOutcome.NOTHING
     found = Recommendation(
         outcome=answer.outcome,
         sentence="",
@@ -226,9 +216,9 @@ def recommendation(
         limits=(*limit_words(order), *output_limit_words(order)),
         best=answer.best,
         runner_up=answer.runner_up,
-        command=None if plan is None else run_command(plan),
-        plan=None if plan is None else plan.document(),
-        gains=tuple(_gains(tried)) if answer.best is not None else (),
+        command=None if plan is None or is_nothing else run_command(plan),
+        plan=plan.document() if plan is not None and is_recommended(answer.outcome) else None,
+        gains=() if plan is None or is_nothing else tuple(_gains(tried)),
         tried=tried,
         impossible=dict(space.impossible),
         thinned=space.thinned,
@@ -242,7 +232,7 @@ def recommendation(
     return replace(
         found,
         sentence=_sentence(order, found),
-        remarks=(*_replaced(steps), *_disturbed(steps), *space.notes, *_remarks(order, found)),
+        remarks=(*_replaced(steps), *_disturbed(steps), *space.notes, *_unlike(space), *_remarks(order, found)),
     )
 
 
@@ -274,23 +264,38 @@ def figure_words(goal: Goal, one: TriedPoint) -> str:
 def limit_sentence(order: RecommendOrder, one: TriedPoint, *, held: bool) -> str:
     """What a point has of each limited figure: "p95 12.9 ms (limit 20 ms, held with 95 % confidence)"."""
     told = []
-    limits: list[tuple[str, float, str]] = []
-    if order.latency_limit is not None:
-        limits.append((f"p{order.latency_limit.percent:g}", order.latency_limit.limit_ns / 1e6, "ms"))
-    if order.memory_limit_bytes is not None:
-        limits.append(("memory", order.memory_limit_bytes / 1e6, "MB"))
-    for (name, limit, unit), (middle, low, high) in zip(limits, one.limit_share, strict=True):
+    for (name, limit, unit), (middle, low, high) in zip(_limited(order), one.limit_share, strict=True):
         end = "∞" if high is None or high >= ANYTHING else f"{high * limit:.3g}"
         known = "held with 95 % confidence" if held else f"{low * limit:.3g} to {end}, as far as it is known"
         told.append(f"{name} {middle * limit:.3g} {unit} (limit {limit:g} {unit}, {known})")
     return ", ".join(told)
 
 
+def _limited(order: RecommendOrder) -> Iterator[tuple[str, float, str]]:
+    """Each limited figure, its limit, and the unit, in the order in which a point has its shares of them."""
+    if order.latency_limit is not None:
+        yield f"p{order.latency_limit.percent:g}", order.latency_limit.limit_ns / 1e6, "ms"
+    if order.memory_limit_bytes is not None:
+        yield "memory", order.memory_limit_bytes / 1e6, "MB"
+
+
+def _without_figures(found: Recommendation) -> str:
+    """The first reason of each engine; alike ones once."""
+    reasons: dict[str, str] = {}
+    for one in found.tried:
+        if one.why:
+            reasons.setdefault(_engine_words(one, found.tried), one.why)
+    said = "nothing could be measured" + (" so far" if found.outcome is SearchOutcome.UNCONFIRMED else "")
+    if len(set(reasons.values())) == 1:
+        return f"{said}: {next(iter(reasons.values()))}"
+    each = "; ".join(f"{engine}: {why}" for engine, why in reasons.items())
+    return f"{said}: {each}" if each else said
+
+
 def _sentence(order: RecommendOrder, found: Recommendation) -> str:
     best = found.best_point
     if best is None:
-        reasons = list(dict.fromkeys(one.why for one in found.tried if one.why))
-        return f"nothing could be measured: {reasons[0]}" if reasons else "nothing could be measured"
+        return _without_figures(found)
     name, limits = found.words_of(best), " and ".join(found.limits)
     figures = [figure_words(order.goal, best)]
     if found.rate is not None and found.rate.rate_per_s is not None:
@@ -310,25 +315,37 @@ def _sentence(order: RecommendOrder, found: Recommendation) -> str:
     if found.rate is not None:
         breaks = found.rate.breaks_at_per_s
         return told if breaks is None else f"{told}; at {breaks:g} requests/s the limit is broken"
-    return told + _lead(found)
+    return told + _lead(order, found)
 
 
-def _lead(found: Recommendation) -> str:
+def _doubt(order: RecommendOrder, one: TriedPoint) -> str:
+    """That a rival may break a limit, with the figures that say so: ", which may break the limit (p95 11 ms)"."""
+    if one.fate is not Fate.LIMIT_NOT_TOLD:
+        return ""
+    figures = (
+        f"{name} {middle * limit:.3g} {unit}"
+        for (name, limit, unit), (middle, _, high) in zip(_limited(order), one.limit_share, strict=True)
+        if high is None or high >= 1
+    )
+    return f", which may break the limit ({', '.join(figures)})"
+
+
+def _lead(order: RecommendOrder, found: Recommendation) -> str:
     rival = None if found.runner_up is None else found.tried[found.runner_up]
     if rival is None or rival.ratio is None:
         return ""
-    name = found.words_of(rival)
+    name, doubt = found.words_of(rival), _doubt(order, rival)
     middle, low, high = rival.ratio
     if high < 1 / _CLEAR:  # cheaper than the best of those that hold the limits, and not known to be one of them
         return f"; {name} does {1 / middle:.2f} × as well and may hold {' and '.join(found.limits)}, too: cannot tell"
     if low <= _CLEAR:
         apart = max(high - 1, 1 - low)
         if apart > ALIKE:
-            return f"; not told apart from {name} ({interval_words(low, high)} ×)"
-        return f"; as good within {rounded_up(apart)}: {name}"
+            return f"; not told apart from {name} ({interval_words(low, high)} × as good as it){doubt}"
+        return f"; as good within {rounded_up(apart)}: {name}{doubt}"
     if found.goal is Goal.THROUGHPUT:
-        return f", {middle:.2f} × the next best ({name})"
-    return f"; the next best ({name}) takes {middle:.2f} × as {'much' if found.goal is Goal.MEMORY else 'long'}"
+        return f", {middle:.2f} × the next best ({name}{doubt})"
+    return f"; the next best ({name}{doubt}) takes {middle:.2f} × as {'much' if found.goal is Goal.MEMORY else 'long'}"
 
 
 def _disturbed(steps: Sequence[StoredStep]) -> Iterator[str]:
@@ -347,11 +364,24 @@ def _replaced(steps: Sequence[StoredStep]) -> Iterator[str]:
             yield f"{name} was replaced meanwhile, and measured as {' and '.join(sorted(several))}: search anew"
 
 
+def _unlike(space: Space) -> Iterator[str]:
+    """Models none of which was made of another are compared in time alone."""
+    names = {one.family: one.case.model.name for one in reversed(space.points)}
+    if len(names) > 1:
+        yield f"{' and '.join(sorted(names.values()))} are different models, whose outputs are not compared"
+
+
 def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
     if found.goal is Goal.RATE:
         yield "requests arrive at random, whether or not earlier ones are done; all other figures are of closed loops"
     if found.outcome is SearchOutcome.CANNOT_TELL:
         yield f"a longer --budget than {order.budget} tells more"
+    elif found.rate is not None and found.rate.rate_per_s is not None and found.rate.breaks_at_per_s is None:
+        yield f"higher rates were not confirmed; a longer --budget than {order.budget} may"
+    limit = order.latency_limit
+    if limit is not None and found.command is not None and limit.percent not in _IN_TABLES:
+        stands = "`enginebench show ID --json` of the run has it" if limit.percent in PERCENTS else "no summary has it"
+        yield f"the table of `enginebench run` has no p{limit.percent:g}: {stands}"
     if untold := [one for one in found.tried if one.fate is Fate.LIMIT_NOT_TOLD]:
         better = max((1 / one.ratio[0] for one in untold if one.ratio), default=1.0)
         if better > _CLEAR:
@@ -382,95 +412,6 @@ def _is_too_far(order: RecommendOrder, one: TriedPoint) -> bool:
 def _variant_words(one: TriedPoint) -> str:
     """A version or precision on an engine, and how far its outputs are."""
     return f"{one.model} in {one.configuration.precision} on {one.engine} ({share_words(one.output_difference or 0.0)})"
-
-
-def _tried(
-    order: RecommendOrder, point: Point, told: Sequence[CandidateTold], place: int, steps: Sequence[StoredStep]
-) -> TriedPoint:
-    one = next((each for each in told if each.candidate == place), CandidateTold(place, Fate.REFUSED))
-    case = point.case
-    found = TriedPoint(
-        title=case.title,
-        engine=case.engine.name,
-        environment=case.engine.environment,
-        version=case.engine.version,
-        model=case.model.name,
-        configuration=case.configuration,
-        fate=one.fate,
-        processes=one.processes,
-        ratio=one.ratio,
-        limit_share=one.of_limit,
-        why=one.why,
-        is_default=point.is_default,
-    )
-    figures = _newest(steps, place)
-    if not figures or one.fate is Fate.REFUSED:
-        return found
-    peaks = [each.peak_rss_bytes for each in figures if each.peak_rss_bytes is not None]
-    limited = [each.limited_ns for each in figures if each.limited_ns is not None]
-    return replace(
-        found,
-        throughput_items_per_s=_mean([each.throughput_items_per_s for each in figures]),
-        median_ns=_mean([each.median_ns for each in figures]),
-        limited_ns=_mean(limited) if limited else None,
-        peak_rss_bytes=max(peaks, default=None),
-    )
-
-
-def _beside(order: RecommendOrder, best: TriedPoint | None, one: TriedPoint) -> TriedPoint:
-    """A point whose figures agree with what is said of it: by its ratio to the best, and its share of the limit."""
-    if best is None or one.throughput_items_per_s is None or one.ratio is None:
-        return one
-    ratio, limit = one.ratio[0], order.latency_limit
-    limited_ns = one.limit_share[0][0] * limit.limit_ns if limit is not None and one.limit_share else one.limited_ns
-    if order.goal in (Goal.THROUGHPUT, Goal.RATE) and best.throughput_items_per_s is not None:
-        return replace(one, limited_ns=limited_ns, throughput_items_per_s=best.throughput_items_per_s / ratio)
-    if order.goal is Goal.LATENCY and best.median_ns is not None:
-        return replace(one, limited_ns=limited_ns, median_ns=best.median_ns * ratio)
-    return replace(one, limited_ns=limited_ns)
-
-
-def _newest(steps: Sequence[StoredStep], place: int) -> list[Figures]:
-    """The fresh processes of the last stage, where there are some, else all."""
-    of_stage = {
-        is_last: [
-            figures
-            for step in steps
-            if (step.taken.step.purpose in LAST) is is_last and step.taken.step.purpose is not StepPurpose.RATE
-            for figures in step.figures.get(place, ())
-        ]
-        for is_last in (True, False)
-    }
-    return of_stage[True] or of_stage[False]
-
-
-def _mean(values: Sequence[float]) -> float:
-    """The geometric mean."""
-    return exp(sum(map(log, values)) / len(values))
-
-
-def _with_front(tried: Sequence[TriedPoint]) -> tuple[TriedPoint, ...]:
-    """The points with those told that nothing measured beats in both latency and throughput."""
-    known = [one for one in tried if one.median_ns is not None and one.throughput_items_per_s is not None]
-
-    def is_beaten(one: TriedPoint) -> bool:
-        return any(
-            other is not one
-            and (_latency(other), -_rate(other)) != (_latency(one), -_rate(one))
-            and _latency(other) <= _latency(one)
-            and _rate(other) >= _rate(one)
-            for other in known
-        )
-
-    return tuple(replace(one, on_front=one in known and not is_beaten(one)) for one in tried)
-
-
-def _latency(one: TriedPoint) -> float:
-    return one.limited_ns or one.median_ns or 0.0
-
-
-def _rate(one: TriedPoint) -> float:
-    return one.throughput_items_per_s or 0.0
 
 
 def _gains(tried: Sequence[TriedPoint]) -> Iterator[GainOverDefault]:

@@ -3,7 +3,8 @@
 Without a decision of what to do next, which is search.py's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -31,6 +32,8 @@ FAR = log(1.5)
 LimitShare = tuple[float, float, float | None]
 """A limited figure ÷ its limit, between the ends of its interval. An end that no number holds is None: a single process
 does not tell how far others are from it."""
+IN_VAIN = 3
+"""After so many points of an engine that cannot be had, and none that can, the others are not tried."""
 _LARGEST = 700.0
 """Of a logarithm: the exponential of a larger one is no number any more."""
 
@@ -122,6 +125,16 @@ class StepTaken:
     seconds: float
 
 
+def _gone(space: Sequence[Axes], refused: Set[int], ran: Set[int]) -> frozenset[int]:
+    """Those refused, and those not to be tried, as several of the same engine, model, device and precision were refused
+    and none was not.
+    """
+    likes = [tuple(one.get(axis) for axis in ("engine", "model", "device", "precision")) for one in space]
+    counts = Counter(likes[place] for place in refused)
+    in_vain = {one for one, count in counts.items() if count >= IN_VAIN} - {likes[place] for place in ran - refused}
+    return frozenset(place for place in range(len(space)) if place in refused or likes[place] in in_vain)
+
+
 class Limits(StrEnum):
     """What is known of a candidate's limits."""
 
@@ -136,6 +149,8 @@ class Known:
     def __init__(self, space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTaken]) -> None:
         self.space, self.terms, self.taken = space, terms, taken
         self.refused = {place: why for one in taken for place, why in one.refused.items()}
+        ran = {place for step in taken for one in step.rounds for place in one}
+        self.gone = _gone(space, self.refused.keys(), ran)
         numbered = [(step.step.purpose, one) for step in taken for one in step.rounds]
         self.round_count = len(numbered)
         self.seen = [
@@ -145,7 +160,7 @@ class Known:
             if place not in self.refused
         ]
         self.measured = sorted({place for _, _, place, _ in self.seen})
-        self.living = [place for place in range(len(space)) if place not in self.refused]
+        self.living = [place for place in range(len(space)) if place not in self.gone]
         self.left_s = terms.budget_s - sum(one.seconds for one in taken)
 
     @cached_property
@@ -221,7 +236,7 @@ class Known:
         for one in self.excess:
             found *= _below(-one.middle / np.maximum(one.errors, 1e-9))
         for place in range(len(self.space)):
-            if place in self.refused or self.limits(place) is Limits.BROKEN:
+            if place in self.gone or self.limits(place) is Limits.BROKEN:
                 found[place] = 0.0
             elif self.limits(place) is Limits.HELD:
                 found[place] = 1.0
@@ -259,8 +274,12 @@ class Known:
 
     def safe(self) -> int | None:
         """The best of those that surely hold their limits."""
-        surely = [one for one in self.measured if self.chance[one] > 0.99]
+        surely = self.surely()
         return self.cheapest(surely) if surely else None
+
+    def surely(self) -> list[int]:
+        """Those that surely hold their limits, by all that is known and not by fresh processes alone."""
+        return [one for one in self.measured if self.chance[one] > 0.99]
 
     def contenders(self) -> list[int]:
         """Who may still be the best: not known to break a limit, nor beaten by what surely holds them."""

@@ -81,7 +81,7 @@ class _Target:
 
     def may_hold(self, key: Hashable) -> bool:
         place = self.place_of[key]
-        return place not in self.known.refused and self.known.limits(place) is not Limits.BROKEN
+        return place not in self.known.gone and self.known.limits(place) is not Limits.BROKEN
 
     def is_fresh(self, key: Hashable) -> bool:
         return len(self.known.fresh(self.place_of[key])) >= FRESH

@@ -48,15 +48,18 @@ MOST_ROUNDS = 4
 
 
 class Fate(StrEnum):
-    """What became of a candidate."""
+    """What became of a candidate. In place of the best stands one that may hold the limits, or the nearest to them."""
 
     BEST = "best"
+    BEST_IF_HELD = "best_if_held"
+    NEAREST = "nearest"
     RUNNER_UP = "runner_up"
     BEATEN = "beaten"
     BREAKS_LIMIT = "breaks_limit"
     LIMIT_NOT_TOLD = "limit_not_told"
     NOT_TOLD_APART = "not_told_apart"
     REFUSED = "refused"
+    NOT_TRIED = "not_tried"
 
 
 @dataclass(frozen=True)
@@ -155,9 +158,8 @@ def _at_rates(
     found = next_rate(rivals, terms.rate, left_s, [one for one in taken if one.step.purpose is StepPurpose.RATE])
     if isinstance(found, Step):
         return found
-    named = _answer(space, closed_terms, closed, named=found.candidate)
     outcome = told.outcome if told.outcome is SearchOutcome.UNCONFIRMED else _OF_KEPT[found.kept]
-    return replace(named, outcome=outcome, rate=found)
+    return replace(_answer(space, closed_terms, closed, named=(outcome, found.candidate)), rate=found)
 
 
 _OF_KEPT = {
@@ -177,10 +179,9 @@ def _rival(known: Known, place: int) -> RatedCandidate:
 def _next(space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTaken]) -> Step | SearchAnswer:
     known = Known(space, terms, taken)
     if not known.seen:
-        gone = {place for one in taken for place in one.refused}
-        if taken and (len(gone) == len(space) or known.left_s < known.each_s(StepPurpose.LOOK)):
+        if taken and (len(known.gone) == len(space) or known.left_s < known.each_s(StepPurpose.LOOK)):
             return _answer(space, terms, taken)
-        return _first(space, terms, known, gone)
+        return _first(space, terms, known)
     if compare := _compare(known):
         return compare
     if not any(one.step.purpose is StepPurpose.CONFIRM for one in taken):
@@ -196,13 +197,14 @@ def _answer(
     taken: Sequence[StepTaken],
     *,
     broken_off: bool = False,
-    named: int | None = None,
+    named: tuple[SearchOutcome, int] | None = None,
 ) -> SearchAnswer:
-    """What these steps tell. The best is the one `named`, where that was decided by something else."""
+    """What these steps tell. Outcome and best are those `named`, where that was decided by something else."""
     known = Known(space, terms, taken)
     if not known.seen:
-        told = tuple(CandidateTold(place, Fate.REFUSED, why=why) for place, why in sorted(known.refused.items()))
-        return SearchAnswer(SearchOutcome.NOTHING, None, None, told, 0, 0, 0.0)
+        told = tuple(_gone(known, place) for place in sorted(known.gone))
+        none = SearchOutcome.UNCONFIRMED if broken_off else SearchOutcome.NOTHING
+        return SearchAnswer(none, None, None, told, 0, 0, 0.0)
     held = [one for one in known.measured if known.limits(one) is Limits.HELD]
     open_ = [one for one in known.measured if known.limits(one) is Limits.CANNOT_TELL]
     if held and not broken_off:
@@ -216,10 +218,13 @@ def _answer(
         outcome = (
             SearchOutcome.UNCONFIRMED if broken_off else SearchOutcome.NOTHING if is_sure else SearchOutcome.CANNOT_TELL
         )
-    best = best if named is None else named
+    outcome, best = named or (outcome, best)
     rivals = [one for one in (known.by_cost() or known.nearest()) if one != best]
     runner_up = _runner_up(known, best, rivals)
     told = tuple(_told(known, place, best, runner_up) for place in range(len(space)))
+    told = tuple(
+        replace(one, fate=_fate_of_best(known, outcome, best)) if one.candidate == best else one for one in told
+    )
     return SearchAnswer(outcome, best, runner_up, told, known.round_count, len(known.slow), known.cost.noise)
 
 
@@ -231,9 +236,9 @@ def _runner_up(known: Known, best: int, rivals: Sequence[int]) -> int | None:
     return next(iter(fresh or open_ or rivals), None)
 
 
-def _first(space: Sequence[Axes], terms: SearchTerms, known: Known, gone: set[int]) -> Step:
+def _first(space: Sequence[Axes], terms: SearchTerms, known: Known) -> Step:
     """A look at a few that tell most, of no more than half the time before the last stage."""
-    places = [one for one in range(len(space)) if one not in gone]
+    places = known.living
     affordable = int((known.left_s - CONFIRM_SHARE * terms.budget_s) / known.each_s(StepPurpose.LOOK))
     count = min(FIRST_LOOK, max(3, affordable // 2))
     wanted = dict.fromkeys([*terms.compared, *terms.first])
@@ -246,7 +251,7 @@ def _first(space: Sequence[Axes], terms: SearchTerms, known: Known, gone: set[in
 def _compare(known: Known) -> Step | None:
     """Those whose outputs are to be compared and that did not run yet."""
     ran = {place for one in known.taken for each in one.rounds for place in each}  # not all of a step that broke off
-    lacking = [one for one in known.terms.compared if one not in ran and one not in known.refused]
+    lacking = [one for one in known.terms.compared if one not in ran and one not in known.gone]
     if not lacking or known.left_s < known.each_s(StepPurpose.LOOK):
         return None
     return Step(StepPurpose.LOOK, tuple(lacking[: min(FIRST_LOOK, known.terms.together)]), 1, known.terms.look_s)
@@ -271,12 +276,27 @@ def _confirm(known: Known) -> Step | None:
         return None
     affordable = int(known.left_s / known.each_s(StepPurpose.CONFIRM) + 0.1)
     lacking = max(max(0, FRESH - len(known.telling(one))) for one in places)
+    kept = _kept(known, places)
     while len(places) > 1 and affordable < len(places) * max(lacking, 1):
-        places = places[:-1]
+        places.remove(next(one for one in reversed(places) if one != kept))
     rounds = min(max(lacking, MOST_ROUNDS), affordable // len(places))
     if rounds < 1:
         return None
     return Step(StepPurpose.CONFIRM, tuple(places), rounds, known.terms.confirm_s)
+
+
+def _kept(known: Known, places: Sequence[int]) -> int:
+    """Who of the shortlist goes last where there is no time for all: the leader, as long as it may still be confirmed.
+
+    One that may break a limit all the same gives way, after one turn, or two where that is hardly to be believed, to
+    the best of those that surely hold them: to tell nothing is of less use.
+    """
+    leader, surely = known.leader(), known.surely()
+    turns = sum(one.step.purpose is StepPurpose.CONFIRM and leader in one.step.candidates for one in known.taken)
+    if leader is None or turns < (2 if leader in surely else 1) or known.limits(leader) is Limits.HELD:
+        return places[0]
+    others = [one for one in surely if one in places and one != leader]
+    return known.cheapest(others) if others else places[0]
 
 
 def _shortlist(known: Known) -> list[int]:
@@ -303,8 +323,8 @@ def _shortlist(known: Known) -> list[int]:
 
 
 def _told(known: Known, place: int, best: int, runner_up: int | None) -> CandidateTold:
-    if place in known.refused:
-        return CandidateTold(place, Fate.REFUSED, why=known.refused[place])
+    if place in known.gone:
+        return _gone(known, place)
     above, errors = known.cost.against(best)
     half = 1.96 * float(errors[place])
     ratio = exponentials(float(above[place]), float(above[place]) - half, float(above[place]) + half)
@@ -319,15 +339,26 @@ def _told(known: Known, place: int, best: int, runner_up: int | None) -> Candida
     return CandidateTold(place, _fate(known, place, best, runner_up), processes, ratio, of_limit)
 
 
+def _gone(known: Known, place: int) -> CandidateTold:
+    why = known.refused.get(place)
+    return CandidateTold(place, Fate.NOT_TRIED) if why is None else CandidateTold(place, Fate.REFUSED, why=why)
+
+
+def _fate_of_best(known: Known, outcome: SearchOutcome, best: int) -> Fate:
+    if outcome is SearchOutcome.CANNOT_TELL:
+        return Fate.BEST_IF_HELD
+    is_broken = outcome is SearchOutcome.UNCONFIRMED and known.limits(best) is Limits.BROKEN
+    return Fate.NEAREST if is_broken or outcome is SearchOutcome.NOTHING else Fate.BEST
+
+
 def _fate(known: Known, place: int, best: int, runner_up: int | None) -> Fate:
-    above, errors = known.cost.against(best)
-    if place == best:
-        return Fate.BEST
-    if place == runner_up:
-        return Fate.RUNNER_UP
+    """Of one that is not the best."""
     if known.limits(place) is Limits.BROKEN:
         return Fate.BREAKS_LIMIT
-    if above[place] - SURE * errors[place] > -WORTH:
+    above, errors = known.cost.against(best)
+    if place != runner_up and above[place] - SURE * errors[place] > -WORTH:
         return Fate.BEATEN
     is_below = all(one.middle[place] + SURE * one.errors[place] < 0 for one in known.excess)
-    return Fate.NOT_TOLD_APART if known.limits(place) is Limits.HELD or is_below else Fate.LIMIT_NOT_TOLD
+    if known.limits(place) is not Limits.HELD and not is_below:
+        return Fate.LIMIT_NOT_TOLD
+    return Fate.RUNNER_UP if place == runner_up else Fate.NOT_TOLD_APART

@@ -322,7 +322,9 @@ def _was_ended(one: Measurement) -> bool:
 
 
 def _why_not(one: Measurement) -> str:
-    return failure_sentence(one.failure) if one.failure else "it has no numbers, and no reason was kept"
+    if one.failure is None:
+        return "it has no numbers, and no reason was kept"
+    return failure_sentence(one.failure).removeprefix(f"{one.failure.kind}: ")
 
 
 def _peak_rss_bytes(process: Process) -> int | None:

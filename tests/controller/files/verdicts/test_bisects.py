@@ -77,6 +77,13 @@ def test_the_issue_has_machine_versions_layers_verdicts_and_the_command() -> Non
         assert part in told
 
 
+def test_what_is_as_good_is_told_with_how_much_worse_it_may_be() -> None:
+    gates = [gate.model_copy(update={"difference": 0.0825}) for gate in ANSWER.gates]
+    told = bisect_markdown(ANSWER.model_copy(update={"gates": tuple(gates)}))
+    assert "| 1.21.0 | 1.20.0 | 1.001×, 0.990 to 1.012 | as good, less than D = 8.25 % worse |" in told
+    assert told.count("less than D") == 1
+
+
 def test_the_title_of_the_issue_has_the_metric_and_no_layer_is_more_than_all_in_per_cent() -> None:
     layers = (LayerShare("Conv_4", "Conv", 310_000, 2.12),)
     text = bisect_markdown(ANSWER.model_copy(update={"metric": GateMetric.FIRST_INFERENCE, "layers": layers}))

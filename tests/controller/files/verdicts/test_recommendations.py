@@ -16,7 +16,7 @@ from enginebench_controller.files.verdicts.recommendations import (
     write_front,
 )
 from enginebench_controller.plan.plan import read_plan
-from enginebench_controller.verdicts.recommend.search import Fate
+from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
 from invented_recommendations import carried_out, for_two_targets, order, points, search
 
 
@@ -27,6 +27,31 @@ def test_markdown_begins_with_the_answer_and_the_command_and_folds_what_was_trie
     assert text.startswith("## enginebench recommend: net\n\n**openvino, batch 4, 2 cores")
     assert text.index("```\nenginebench run net") < text.index("| default of |") < text.index("<details>")
     assert text.count("| openvino, batch") + text.count("| torch, batch") >= len(found.tried)
+
+
+def test_where_nothing_holds_the_limit_no_file_calls_anything_the_best_or_has_a_plan() -> None:
+    asked = order(max_latency="p95<1ms")
+    found = carried_out(asked)
+    assert recommendation_toml(found) is None
+    assert recommendation_toml(replace(found, plan=carried_out(order()).plan)) is None, "as older answers have it"
+    for text in (recommendation_markdown(search(asked), found), recommendation_html(search(asked), found)):
+        assert "nearest, breaks the limit" in text and "× as good is the nearest" in text
+        assert "the best" not in text.lower() and "enginebench run" not in text
+
+
+def test_a_command_of_what_may_hold_the_limit_is_said_to_be_no_recommendation() -> None:
+    asked = order()
+    found = replace(carried_out(asked), outcome=SearchOutcome.CANNOT_TELL)
+    for text in (recommendation_markdown(search(asked), found), recommendation_html(search(asked), found)):
+        assert text.index("not a recommendation, but what measures it again:") < text.index("enginebench run")
+    assert recommendation_toml(found) is None
+
+
+@pytest.mark.parametrize(("limit", "heading"), [("p95<20ms", "p95 ms"), ("20ms", "median ms"), (None, "median ms")])
+def test_the_column_of_latency_is_named_after_what_it_holds(limit, heading) -> None:
+    asked = order(max_latency=limit)
+    text = recommendation_markdown(search(asked), carried_out(asked))
+    assert text.count(f"| {heading} |") == 2
 
 
 def test_a_default_that_cannot_be_run_is_not_said_to_be_known_by_its_likes() -> None:

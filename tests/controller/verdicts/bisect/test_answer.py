@@ -103,6 +103,22 @@ def test_a_version_that_ran_with_older_packages_only_is_told_so(home: Home) -> N
     assert told.gates[0].reason == "it crashed"
 
 
+def test_the_facts_name_the_engine_with_both_versions_and_each_gate_what_it_was_to_tell(home: Home) -> None:
+    add_step(home, 0, sides(NEW, BAD), {})
+    search = home.store.search(invented_bisects.ID)
+    done = replay(home, search, ORDER, {})
+    result = done.asked[0].result
+    assert result is not None
+    newer = replace(result.measurements[HEAD], engine=EngineRef("onnxruntime", BAD, "2.0"), model_name="other")
+    newer_result = replace(result, measurements={**result.measurements, HEAD: newer})
+    asked = replace(done.asked[0], result=newer_result)
+    ended = Replay((asked,), Decided(BisectFinding.NOT_APART), {})
+    told = answer_of(home, search, ORDER, ended)
+    name = result.measurements[BASE].model_name
+    assert told.measured.startswith(f"{name} and other, onnxruntime 1.0 and 2.0, CPU, ")
+    assert told.gates[0].difference == pytest.approx(0.05)
+
+
 TERMS = GateTerms(budget="60s", tolerate="2.5%", promised={GateMetric.LATENCY: 0.05})
 
 

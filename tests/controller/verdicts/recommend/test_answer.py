@@ -19,7 +19,7 @@ from enginebench_controller.verdicts.recommend.answer import (
 )
 from enginebench_controller.verdicts.recommend.candidates import RateTerms, Reading, Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll
-from enginebench_controller.verdicts.recommend.rates import RatedCandidate, next_rate
+from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, RateFound, next_rate
 from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
 from enginebench_controller.verdicts.recommend.steps import StoredStep
 from invented_recommendations import carried_out, for_two_targets, order, points
@@ -45,7 +45,7 @@ def test_as_good_is_what_is_known_to_be_within_a_few_per_cent_rounded_up(ratio, 
     found = carried_out(order(axes={}, budget="1m"))
     (rival, *_) = (place for place, one in enumerate(found.tried) if one.engine == "torch")
     tried = tuple(replace(one, ratio=ratio) if place == rival else one for place, one in enumerate(found.tried))
-    assert answer._lead(replace(found, tried=tried, runner_up=rival)).startswith(words)
+    assert answer._lead(order(), replace(found, tried=tried, runner_up=rival)).startswith(words)
 
 
 def test_what_does_more_and_may_hold_the_limits_is_not_called_as_good() -> None:
@@ -112,6 +112,92 @@ def test_nothing_meets_it_and_the_nearest_is() -> None:
     assert found.outcome is SearchOutcome.NOTHING
     assert found.sentence.startswith("nothing meets p95 < 1 ms; the nearest is openvino, batch 1, 2 cores: ")
     assert "to" in found.sentence.partition("(limit 1 ms, ")[2]
+
+
+def test_of_what_breaks_the_limit_there_is_no_command_no_plan_and_no_gain() -> None:
+    found = carried_out(order(max_latency="p95<1ms"))
+    assert (found.command, found.plan, found.gains) == (None, None, ())
+    assert {one.fate for one in found.tried} == {Fate.NEAREST, Fate.BREAKS_LIMIT}
+
+
+def test_of_what_may_hold_the_limit_there_is_a_command_with_a_label_and_no_plan() -> None:
+    told = (carried_out(order(max_latency=f"p95<{limit}ms"), noise=0.08) for limit in (2.45, 2.5, 2.55))
+    found = next(one for one in told if one.outcome is SearchOutcome.CANNOT_TELL)
+    assert found.best_point.fate is Fate.BEST_IF_HELD
+    assert found.plan is None
+    assert found.command.startswith("enginebench run net ")
+    assert answer.command_label(found.outcome) == "not a recommendation, but what measures it again:"
+
+
+def test_of_several_targets_nothing_that_may_hold_the_limits_has_a_plan() -> None:
+    asked = order(targets=("nuc", "board"))
+    each = for_two_targets(asked).targets
+    may = ForAll(SearchOutcome.CANNOT_TELL, (each[0].best,) * 2, ((1.0, 1.0, 1.0),) * 2)
+    assert recommendations(asked, [points(asked)] * 2, each, may).for_all.plan is None
+
+
+def test_a_rival_that_may_break_the_limit_is_told_as_one_and_which_way_the_ratio_is() -> None:
+    found = carried_out(order(max_latency="p95<7.5ms", axes={}, budget="1m"))
+    rival = next(place for place, one in enumerate(found.tried) if one.engine == "torch")
+    as_told = {"ratio": (0.8, 0.65, 1.023), "limit_share": ((1.5, 0.9, None),)}
+
+    def lead(fate: Fate) -> str:
+        one = replace(found.tried[rival], **as_told, fate=fate)
+        tried = tuple(one if place == rival else other for place, other in enumerate(found.tried))
+        return answer._lead(order(max_latency="p95<7.5ms"), replace(found, tried=tried, runner_up=rival))
+
+    assert lead(Fate.LIMIT_NOT_TOLD).endswith(
+        " (0.650 to 1.023 × as good as it), which may break the limit (p95 11.2 ms)"
+    )
+    assert lead(Fate.RUNNER_UP).endswith(" (0.650 to 1.023 × as good as it)")
+
+
+def test_where_every_engine_fails_each_says_why() -> None:
+    found = carried_out(order(), refused=range(len(points(order()).points)))
+    tried = tuple(replace(one, why=f"{one.engine} has no such operator") for one in found.tried)
+    told = answer._sentence(order(), replace(found, tried=tried))
+    assert told == (
+        "nothing could be measured: openvino: openvino has no such operator; torch: torch has no such operator"
+    )
+    assert found.is_without_figures
+    assert not carried_out(order(max_latency="p95<1ms")).is_without_figures
+
+
+def test_a_search_that_is_unfinished_has_not_failed_for_good() -> None:
+    found = carried_out(order(), refused=range(len(points(order()).points)), most_steps=1)
+    assert found.outcome is SearchOutcome.UNCONFIRMED
+    assert found.sentence == "nothing could be measured so far: failed: it crashed"
+
+
+def test_where_no_rate_broke_the_limit_a_longer_budget_is_named() -> None:
+    asked = order(goal="rate")
+    found = replace(carried_out(order()), rate=RateFound(Kept.HELD, 0, 50.0, None, ((0.6, 0.5, 0.7),)))
+    said = "higher rates were not confirmed; a longer --budget than 5m may"
+    assert said in list(answer._remarks(asked, found))
+    broken = replace(found, rate=replace(found.rate, breaks_at_per_s=60.0))
+    assert said not in list(answer._remarks(asked, broken))
+
+
+@pytest.mark.parametrize(
+    ("percent", "said"),
+    [
+        ("90", "the table of `enginebench run` has no p90: `enginebench show ID --json` of the run has it"),
+        ("97", "the table of `enginebench run` has no p97: no summary has it"),
+        ("95", None),
+        ("99.9", "the table of `enginebench run` has no p99.9: `enginebench show ID --json` of the run has it"),
+    ],
+)
+def test_where_the_table_of_a_run_lacks_the_limited_percentile_it_is_said_who_has_it(percent, said) -> None:
+    remarks = [one for one in carried_out(order(max_latency=f"p{percent}<20ms")).remarks if "the table of" in one]
+    assert remarks == ([said] if said else [])
+
+
+def test_models_that_are_not_made_of_each_other_are_told_as_different() -> None:
+    asked = order(models=["net", "other"], axes={}, budget="1m")
+    space = points(asked)
+    apart = replace(space, points=tuple(replace(one, family=one.case.model.digest) for one in space.points))
+    assert list(answer._unlike(apart)) == ["net and other are different models, whose outputs are not compared"]
+    assert list(answer._unlike(points(order()))) == []
 
 
 def test_who_used_the_machine_meanwhile_is_told_first_unless_it_was_little() -> None:

@@ -104,6 +104,25 @@ def test_the_best_that_holds_the_limit_is_found_and_confirmed_in_fresh_processes
     assert told.of_limit[0][2] < 1, "the upper end of the interval is what holds a limit"
 
 
+def test_the_last_time_is_for_what_surely_holds_the_limit_where_the_best_was_looked_at_afresh_and_may_not() -> None:
+    space = [{"batch": 1.0}, {"batch": 2.0}]
+    wobble = [0.01, -0.01, 0.02, -0.02, 0.0]
+    looked = StepTaken(
+        Step(StepPurpose.LOOK, (0, 1), 2, 0.5),
+        tuple({0: Reading(one, (one - 0.1,)), 1: Reading(0.02 - one, (one - 2.0,))} for one in wobble[:2]),
+        {},
+        6.0,
+    )
+    confirmed = StepTaken(
+        Step(StepPurpose.CONFIRM, (0,), 5, 0.5), tuple({0: Reading(one, (10 * one - 0.1,))} for one in wobble), {}, 7.5
+    )
+    terms = SearchTerms(budget_s=34.5, limits=1, start_s=1.0, look_s=0.5, confirm_s=0.5)
+    asked = next_step(space, terms, [looked, confirmed, confirmed])
+    assert isinstance(asked, Step) and (asked.purpose, asked.candidates) == (StepPurpose.CONFIRM, (1,))
+    told = answer(space, terms, [looked, confirmed, confirmed, take(asked)])
+    assert (told.outcome, told.best) == (SearchOutcome.FOUND, 1)
+
+
 def test_what_breaks_the_limit_or_is_beaten_is_told_with_its_figures() -> None:
     _, found = carried_out(limit=1.0)
     fates = {one.candidate: one for one in found.told}
@@ -127,6 +146,8 @@ def test_nothing_meets_it_names_the_nearest_that_was_measured_again() -> None:
     assert found.outcome is SearchOutcome.NOTHING
     assert found.best == min(range(len(POINTS)), key=excess)
     assert any(one.step.purpose is StepPurpose.CONFIRM and found.best in one.step.candidates for one in taken)
+    assert found.told[found.best].fate is Fate.NEAREST
+    assert Fate.RUNNER_UP not in {one.fate for one in found.told}, "it breaks the limit as well"
 
 
 def test_at_the_edge_it_cannot_tell_and_does_not_say_held() -> None:
@@ -134,6 +155,14 @@ def test_at_the_edge_it_cannot_tell_and_does_not_say_held() -> None:
     _, found = carried_out(limit=excess(nearest) + 0.001)
     assert found.outcome is SearchOutcome.CANNOT_TELL
     assert found.best == nearest
+    assert found.told[nearest].fate is Fate.BEST_IF_HELD
+
+
+def test_a_runner_up_whose_limit_cannot_be_told_says_so() -> None:
+    fastest = min(range(len(POINTS)), key=cost)
+    _, found = carried_out(limit=excess(fastest) + 0.001)
+    assert found.outcome is SearchOutcome.FOUND
+    assert found.told[fastest].fate is Fate.LIMIT_NOT_TOLD
 
 
 def test_the_same_results_lead_to_the_same_steps_so_that_a_search_goes_on_where_it_was() -> None:
@@ -187,8 +216,19 @@ def test_who_is_refused_never_comes_again_and_the_reason_is_told() -> None:
 def test_where_all_are_refused_there_is_nothing() -> None:
     taken, found = carried_out(refused=range(len(POINTS)))
     assert (found.outcome, found.best) == (SearchOutcome.NOTHING, None)
-    assert {one.why for one in found.told} == {"it crashed"}
+    assert {one.why for one in found.told if one.fate is Fate.REFUSED} == {"it crashed"}
     assert taken
+
+
+def test_an_engine_of_which_three_points_failed_and_none_ran_is_not_tried_further() -> None:
+    of_b = {place for place, one in enumerate(POINTS) if one["engine"] == "b"}
+    taken, found = carried_out(limit=1.0, refused=of_b)
+    tried = {place for step in taken for place in step.step.candidates} & of_b
+    assert len(tried) < len(of_b)
+    assert {one.candidate for one in found.told if one.fate is Fate.NOT_TRIED} == of_b - tried
+    ran = taken[0].step.candidates
+    taken, _ = carried_out(limit=1.0, refused=of_b - {next(place for place in ran if place in of_b)})
+    assert {place for step in taken for place in step.step.candidates} & of_b > tried & set(ran)
 
 
 def test_broken_off_it_tells_the_best_so_far_as_unconfirmed() -> None:

@@ -119,6 +119,7 @@ def test_what_crashed_is_refused_and_what_was_cancelled_or_lost_may_run_once_mor
     told = stored_step(store, asked, found, Step(StepPurpose.LOOK, (0, 1), 1, 0.5), BENCHMARK)
     assert told.taken.refused.keys() == ({0} if is_refused else set())
     assert told.taken.rounds == () and told.engines == ({ended.engine} if is_refused else set())
+    assert not any("crashed:" in why for why in told.taken.refused.values()), "kinds are for machines"
 
 
 @pytest.mark.parametrize("is_known", [True, False])

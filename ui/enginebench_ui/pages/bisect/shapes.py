@@ -11,7 +11,7 @@ from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.runs.searches.releases import package_of
 from enginebench_controller.verdicts.bisect.answer import BisectGate
 from enginebench_controller.verdicts.bisect.decision import GatePurpose
-from enginebench_controller.verdicts.bisect.words import ratio_words, verdict_words
+from enginebench_controller.verdicts.bisect.words import full_verdict, ratio_words, verdict_words
 from enginebench_controller.verdicts.gate.results import LayerShare
 from enginebench_ui.shared.order_fields import positional
 from enginebench_ui.shared.text import Row, cells, in_percent, isolated
@@ -166,7 +166,7 @@ def gate_rows(gates: Sequence[BisectGate]) -> tuple[Row, ...]:
         cells(
             {
                 "Candidate": gate.head,
-                "Verdict": verdict_words(gate),
+                "Verdict": full_verdict(gate),
                 "Ratio, 95 % interval": None if gate.ratio is None else ratio_words(gate.ratio),
                 "Against": gate.base,
                 "Asked": _ASKED[gate.purpose] + (", longer" if gate.patience > 1 else ""),

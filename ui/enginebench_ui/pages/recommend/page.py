@@ -18,7 +18,7 @@ from enginebench_controller.records import LOCAL_TARGET, Search, SearchKind
 from enginebench_controller.runs.searches.recommending import so_far
 from enginebench_controller.store.searches import digests_of
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts.recommend.answer import Recommendation, Recommendations
+from enginebench_controller.verdicts.recommend.answer import OneForAll, Recommendation, Recommendations, command_label
 from enginebench_controller.verdicts.recommend.answer import read_answer as read_stored
 from enginebench_controller.verdicts.recommend.search import SearchOutcome
 from enginebench_ui.pages import NEW_BENCHMARK
@@ -75,7 +75,11 @@ def choose_wish() -> RecommendForm:
     with columns[0]:
         model = choose_model(labels_of_models())
     limit = columns[1].text_input(
-        "Latency limit", key="max_latency", bind=BIND, placeholder="none", help="A percentile, such as p95<20ms."
+        "Latency limit",
+        key="max_latency",
+        bind=BIND,
+        placeholder="none",
+        help="A percentile, such as p95<20ms; 20ms alone is of the median.",
     )
     with columns[2]:
         goal = choose_one(
@@ -191,8 +195,7 @@ def choose_target(search: Search, found: Recommendations) -> Recommendation:
     """Show what is said of all targets together, and return the answer of the one that is chosen."""
     with st.container(border=True, key="for-all", gap="small"):
         st.markdown(f"{ICONS[found.for_all.outcome]} **{inert(found.sentence)}**")
-        if found.for_all.command is not None:
-            st.code(found.for_all.command, language=None, wrap_lines=True)
+        show_command(found.for_all)
         st.download_button(
             "All targets (JSON)",
             lambda: json.dumps(recommendation_answer(search, found), indent=2),
@@ -210,12 +213,19 @@ def show_answer(search: Search, found: Recommendation) -> None:
     """Show the sentence, the command that repeats it, and what can be done with it."""
     with st.container(border=True, key="answer", gap="small"):
         st.markdown(f"{ICONS[found.outcome]} **{inert(found.sentence)}**")
-        if found.command is not None:
-            st.code(found.command, language=None, wrap_lines=True)
+        show_command(found)
         if found.remarks:
             st.caption("  \n".join(map(inert, found.remarks)))
         with st.container(horizontal=True, vertical_alignment="center"):
             _show_uses(search, found)
+
+
+def show_command(found: Recommendation | OneForAll) -> None:
+    """Show the command that measures it again, and whether that is what is recommended."""
+    if found.command is not None:
+        if label := command_label(found.outcome):
+            st.caption(label)
+        st.code(found.command, language=None, wrap_lines=True)
 
 
 def _show_uses(search: Search, found: Recommendation) -> None:

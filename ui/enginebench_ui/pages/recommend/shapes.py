@@ -12,14 +12,10 @@ from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.files.verdicts.recommendations import FATES, in_order
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, limit_words, make_order, parse_axes
 from enginebench_controller.records import LOCAL_TARGET, Search
-from enginebench_controller.verdicts.recommend.answer import (
-    Bounds,
-    GainOverDefault,
-    Recommendation,
-    TriedPoint,
-)
+from enginebench_controller.verdicts.recommend.answer import GainOverDefault, Recommendation
 from enginebench_controller.verdicts.recommend.candidates import LimitShare
 from enginebench_controller.verdicts.recommend.search import Fate
+from enginebench_controller.verdicts.recommend.tried import Bounds, TriedPoint
 from enginebench_ui.shared.charts import NOISE, WORSE, margins, value_axis
 from enginebench_ui.shared.order_fields import listed, positional, shapes
 from enginebench_ui.shared.text import Row, cells, number
@@ -163,7 +159,7 @@ def why(found: Recommendation, one: TriedPoint) -> str | None:
     if one.fate is Fate.REFUSED:
         return one.why or "nobody said why"
     never = "" if one.processes else "never run; by its likes "
-    if one.fate in (Fate.BREAKS_LIMIT, Fate.LIMIT_NOT_TOLD):
+    if one.fate in (Fate.BREAKS_LIMIT, Fate.LIMIT_NOT_TOLD, Fate.NEAREST, Fate.BEST_IF_HELD):
         shares = (
             f"{100 * share[0]:.0f} % of {limit} ({_ends(share, 100)})"
             for limit, share in zip(found.limits, one.limit_share, strict=False)
@@ -171,7 +167,7 @@ def why(found: Recommendation, one: TriedPoint) -> str | None:
         return never + ", ".join(shares) or None
     if one.fate is Fate.BEST or one.ratio is None:
         return None
-    return f"{never}the best is {one.ratio[0]:.2f}× as good ({_ends(one.ratio)})"
+    return f"{never}the {found.best_words} is {one.ratio[0]:.2f}× as good ({_ends(one.ratio)})"
 
 
 _LARGEST = 100
@@ -203,7 +199,7 @@ def front_figure(found: Recommendation, limit: LatencyLimit | None, engines: Eng
     for name in names:
         figure.add_trace(_points(name, found, engines, limit))
     if (best := found.best_point) in measured and best is not None:
-        figure.add_trace(_ring(best))
+        figure.add_trace(_ring(best, found.best_words))
     rates = [_rate(one) for one in measured]
     latencies = [_latency_ms(one) or 0.0 for one in measured]
     limits = [] if limit is None else [limit.limit_ns / 1e6]
@@ -261,13 +257,13 @@ def _points(engine: str, found: Recommendation, engines: EngineLooks, limit: Lat
     )
 
 
-def _ring(best: TriedPoint) -> go.Scatter:
+def _ring(best: TriedPoint, word: str) -> go.Scatter:
     return go.Scatter(
         x=[_latency_ms(best)],
         y=[_rate(best)],
         mode="markers+text",
-        name="the best",
-        text=["best"],
+        name=f"the {word}",
+        text=[word],
         textposition="top center",
         marker={"symbol": "circle-open", "size": 22, "color": NOISE, "line": {"width": 3}},
         hoverinfo="skip",

@@ -1,0 +1,68 @@
+"""What `enginebench recommend` writes, prints and leaves with, where there is nothing to recommend."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import invented_recommendations
+from enginebench_controller.cli import make_app
+from enginebench_controller.cli.commands import recommend
+from enginebench_controller.home import Home
+from enginebench_controller.verdicts.recommend.search import SearchOutcome
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    return Home(tmp_path)
+
+
+def recommended(monkeypatch: pytest.MonkeyPatch, asked, found, *words: str) -> Result:
+    """What the command does where the search comes to what is `found`."""
+
+    async def searched(*_: object) -> object:
+        return invented_recommendations.search(asked), found
+
+    monkeypatch.setattr(recommend, "search_for", searched)
+    return CliRunner().invoke(make_app(), ["recommend", "net", *words], catch_exceptions=False)
+
+
+def test_where_nothing_holds_the_limit_no_plan_is_written_and_nothing_is_the_best(tmp_path, monkeypatch) -> None:
+    asked, plan = invented_recommendations.order(max_latency="p95<1ms"), tmp_path / "none.toml"
+    done = recommended(monkeypatch, asked, invented_recommendations.carried_out(asked), "--plan", str(plan))
+    assert done.exit_code == 4
+    assert not plan.exists()
+    assert f"nothing is recommended: {plan} was not written" in done.stderr
+    assert "The nearest of " in done.stdout and "nearest, breaks" in done.stdout
+    assert "best" not in done.output and "enginebench run" not in done.output
+
+
+def test_where_it_cannot_be_told_the_command_has_a_label(monkeypatch) -> None:
+    asked = invented_recommendations.order()
+    found = replace(invented_recommendations.carried_out(asked), outcome=SearchOutcome.CANNOT_TELL)
+    done = recommended(monkeypatch, asked, found)
+    assert done.exit_code == 5
+    assert "not a recommendation, but what measures it again:" in done.stderr
+    assert "enginebench run net" in done.stdout
+
+
+@pytest.mark.parametrize("limit", [None, "p95<20ms"])
+def test_where_nothing_could_be_measured_that_is_a_failure_and_no_limit(monkeypatch, limit) -> None:
+    asked = invented_recommendations.order(max_latency=limit)
+    every = range(len(invented_recommendations.points(asked).points))
+    done = recommended(monkeypatch, asked, invented_recommendations.carried_out(asked, refused=every))
+    assert done.exit_code == 1
+    assert done.stdout.startswith("nothing could be measured: ")
+    assert "points" not in done.stdout, "a table would have no figures"
+
+
+def test_a_search_without_an_answer_is_shown_as_unfinished(home: Home, monkeypatch, capsys) -> None:
+    asked = invented_recommendations.order()
+    search = invented_recommendations.search(asked)
+    found = invented_recommendations.carried_out(asked, most_steps=1)
+    monkeypatch.setattr(recommend, "so_far", lambda *_: found)
+    recommend.print_search(home, search, as_json=False)
+    said = f"it is unfinished: `enginebench resume {search.id}` goes on with it"
+    assert said in capsys.readouterr().err
