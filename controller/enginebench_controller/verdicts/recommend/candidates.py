@@ -127,12 +127,18 @@ class StepTaken:
 
 def _gone(space: Sequence[Axes], refused: Set[int], ran: Set[int]) -> frozenset[int]:
     """Those refused, and those not to be tried, as several of the same engine, model, device and precision were refused
-    and none was not.
+    and none was not, of a batch that is no larger: what is too much for one may run with less.
     """
     likes = [tuple(one.get(axis) for axis in ("engine", "model", "device", "precision")) for one in space]
     counts = Counter(likes[place] for place in refused)
     in_vain = {one for one, count in counts.items() if count >= IN_VAIN} - {likes[place] for place in ran - refused}
-    return frozenset(place for place in range(len(space)) if place in refused or likes[place] in in_vain)
+    batches = [float(one.get("batch", 1.0)) for one in space]
+    least = {like: min(batches[place] for place in refused if likes[place] == like) for like in in_vain}
+    return frozenset(
+        place
+        for place in range(len(space))
+        if place in refused or (likes[place] in in_vain and batches[place] >= least[likes[place]])
+    )
 
 
 class Limits(StrEnum):

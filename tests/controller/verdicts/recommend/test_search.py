@@ -231,6 +231,14 @@ def test_an_engine_of_which_three_points_failed_and_none_ran_is_not_tried_furthe
     assert {place for step in taken for place in step.step.candidates} & of_b > tried & set(ran)
 
 
+def test_a_smaller_batch_is_tried_though_three_larger_ones_were_too_much() -> None:
+    large = {place for place, one in enumerate(POINTS) if one["engine"] == "b" and one["batch"] > 1}
+    looked = Step(StepPurpose.LOOK, (0, *sorted(large)[:3]), 1, 0.5)
+    taken = [take(looked, refused=large)]
+    gone = Known(POINTS, TERMS, taken).gone
+    assert gone == {place for place in large if POINTS[place]["batch"] >= min(POINTS[one]["batch"] for one in large)}
+
+
 def test_broken_off_it_tells_the_best_so_far_as_unconfirmed() -> None:
     taken, _ = carried_out(limit=1.0)
     found = answer(POINTS, TERMS, taken[:1], broken_off=True)
