@@ -1,13 +1,22 @@
 """Which module of `commands` goes on with the searches of a kind, and shows them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol, cast
 
+from pydantic import TypeAdapter
+
 from enginebench_controller.cli import commands
+from enginebench_controller.errors import InputError, plainly
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search, SearchKind
+from enginebench_controller.records.fields import JsonForm
+from enginebench_controller.runs.searches.holding import orders_file
+from enginebench_proto.agreed.durable import write_whole
 
 
 @dataclass(frozen=True)
@@ -29,9 +38,10 @@ class SearchCommands(Protocol):
     """What such a module has."""
 
     def carry_on(self, home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
-        """Go on with an interrupted search and print its answer, or nothing where `as_json` is None.
+        """Go on with an interrupted search, print its answer, or nothing where `as_json` is None, and write what was
+        asked for.
 
-        Returns the exit code.
+        Returns the exit code. Raises `InputError` where the answer is there and a file cannot be written.
         """
 
     def print_search(self, home: Home, search: Search, *, as_json: bool) -> None:
@@ -44,6 +54,51 @@ MODULES: Mapping[SearchKind, str] = {SearchKind.BISECT: "bisect", SearchKind.REC
 def commands_of(search: Search) -> SearchCommands:
     """The module for a search."""
     return cast(SearchCommands, import_module(f"{commands.__name__}.{MODULES[search.kind]}"))
+
+
+@dataclass(frozen=True)
+class AskedFiles:
+    """What a command was to write, which `resume` does where it was interrupted."""
+
+    plan: Path | None = None
+    markdown: Path | None = None
+    html: Path | None = None
+    chart: Path | None = None
+    force: bool = False
+
+
+_ASKED = JsonForm(lambda: TypeAdapter(AskedFiles))
+
+
+def keep_asked(home: Home, asked: AskedFiles, search: Search) -> None:
+    """Write down what to write, by whole paths: `resume` may be called in another folder."""
+    whole = {name: path.absolute() for name, path in asdict(asked).items() if isinstance(path, Path)}
+    if whole:
+        told = json.dumps(_ASKED.to_data(AskedFiles(**whole, force=asked.force)))
+        write_whole(orders_file(home, search.id), told.encode())
+
+
+def asked_of(home: Home, search: Search) -> AskedFiles:
+    """What `keep_asked` has written down. Raises `InputError` where that is damaged."""
+    path = orders_file(home, search.id)
+    try:
+        return _ASKED.from_text(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return AskedFiles()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}, which says what files {search.id} was to write, cannot be read ({plainly(error)}): "
+            "remove it to go on without them"
+        ) from None
+
+
+@contextmanager
+def writing_late(search: Search) -> Iterator[None]:
+    """Say of a file that cannot be written that the answer is there all the same."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{search.id} has its answer, but what was asked for is not written: {error}") from None
 
 
 def gone_on(home: Home, search_id: str, error: str | None) -> GoneOn:

@@ -15,7 +15,7 @@ from enginebench_controller.cli.commands import bisect, recommend
 from enginebench_controller.errors import ChangedTargetError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search
-from enginebench_controller.runs.searches.holding import FOLDER
+from enginebench_controller.runs.searches.holding import FOLDER, orders_file
 from enginebench_controller.verdicts.recommend.answer import answer_document
 from printed import check_command
 
@@ -149,6 +149,33 @@ def test_what_an_interrupted_recommendation_was_to_write_is_written_once_it_has_
     asked = tmp_path / "asked"
     assert sorted(one.name for one in asked.iterdir()) == ["answer.md", "plan.toml"]
     assert f"wrote {asked / 'answer.md'}" in capsys.readouterr().err
+
+
+def test_so_is_the_issue_of_a_bisect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(tmp_path / "home")
+    (tmp_path / "home" / FOLDER).mkdir(parents=True)
+    made = invented_bisects.search()
+
+    def broken_off(_: Home, __: object, watcher: bisect.BisectProgress) -> None:
+        watcher.set_out(made)
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(home.path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bisect, "run_bisect", broken_off)
+    monkeypatch.setattr(bisect, "go_on", lambda *_, **__: made)
+    words = ["bisect", "--models", "a.onnx,b.onnx", "--engine", "fake", "--markdown", "issue.md"]
+    CliRunner().invoke(make_app(), words, catch_exceptions=False)
+    monkeypatch.chdir("/")
+    bisect.carry_on(home, made, as_json=None, trusted=False)
+    assert "1.22.0" in (tmp_path / "issue.md").read_text()
+    assert f"wrote {tmp_path / 'issue.md'}" in capsys.readouterr().err
+
+    orders_file(home, made.id).write_text("{")
+    with pytest.raises(InputError, match=f"{made.id}.json, which says what files {made.id} was to write, cannot be"):
+        bisect.carry_on(home, made, as_json=None, trusted=False)
 
 
 def test_a_file_that_somebody_has_made_meanwhile_stays_and_the_answer_is_told_all_the_same(

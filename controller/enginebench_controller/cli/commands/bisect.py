@@ -1,5 +1,6 @@
 """`enginebench bisect`: which version, model or value of an option made it worse."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,7 @@ from enginebench_controller.cli.console import plain, print_json, print_table, r
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import OF_ONE, plan_options
 from enginebench_controller.cli.progress import GateProgress, remind
+from enginebench_controller.cli.searches import AskedFiles, asked_of, keep_asked, writing_late
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.new_file import check_new_files
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
@@ -138,16 +140,21 @@ def bisect(
     )
     home = default_home()
     remind(home)
-    with BisectProgress() as watcher:
+    with BisectProgress(partial(keep_asked, home, AskedFiles(markdown=markdown, force=force))) as watcher:
         search = run_bisect(home, order, watcher)
-    raise typer.Exit(_tell(search, as_json=json, markdown=markdown, force=force))
+    _write(search, markdown, force=force)
+    raise typer.Exit(_tell(search, as_json=json))
 
 
 def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
     """See `cli.searches`."""
+    asked = asked_of(home, search)
     with BisectProgress() as watcher:
         found = go_on(home, search, watcher, trusted=trusted)
-    return _tell(found, as_json=as_json)
+    code = _tell(found, as_json=as_json)
+    with writing_late(search):
+        _write(found, asked.markdown, force=asked.force)
+    return code
 
 
 def print_search(home: Home, search: Search, *, as_json: bool) -> None:
@@ -208,10 +215,15 @@ def _versions(
     return releases_between(package, good, bad, wheels)
 
 
-def _tell(search: Search, *, as_json: bool | None, markdown: Path | None = None, force: bool = False) -> int:
+def _write(search: Search, markdown: Path | None, *, force: bool) -> None:
     answer = stored_answer(search)
     assert answer is not None  # noqa: S101  # asked by who calls
     write_asked(markdown, partial(bisect_markdown, answer), force=force)
+
+
+def _tell(search: Search, *, as_json: bool | None) -> int:
+    answer = stored_answer(search)
+    assert answer is not None  # noqa: S101  # asked by who calls
     if as_json:
         print_json(bisect_document(search, answer))
     elif as_json is not None:
@@ -247,8 +259,9 @@ def _print(search: Search, answer: BisectAnswer) -> None:
 class BisectProgress(GateProgress):
     """As of a gate, with the number of the gate, about how many follow, and what each has decided."""
 
-    def __init__(self) -> None:
+    def __init__(self, begun: Callable[[Search], None] = lambda _: None) -> None:
         super().__init__()
+        self._begun = begun
         self._gate: tuple[int, int, str] | None = None
         self._asked: tuple[BisectOrder, Question, int] | None = None
         self._judged: Judged | None = None
@@ -266,6 +279,7 @@ class BisectProgress(GateProgress):
 
     def set_out(self, search: Search) -> None:
         """See `BisectWatcher`."""
+        self._begun(search)
         self._written.made(MadeKind.SEARCH, search.id)
 
     def said(self, sentence: str) -> None:

@@ -3,14 +3,12 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any
 
 import typer
-from pydantic import TypeAdapter
 from rich.progress import TaskID
 
 from enginebench_controller.cli import completion
@@ -18,6 +16,7 @@ from enginebench_controller.cli.console import plain, print_json, print_table, r
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import Drawing, budget_bar, left_words, remind
+from enginebench_controller.cli.searches import AskedFiles, asked_of, keep_asked, writing_late
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.ladders import check_chart_path
 from enginebench_controller.files.new_file import check_new_files
@@ -40,7 +39,6 @@ from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.recommend import Goal, RecommendOrder, make_order, parse_axes
 from enginebench_controller.records import Failure, Search, Status
-from enginebench_controller.runs.searches.holding import orders_file
 from enginebench_controller.runs.searches.recommending import go_on, so_far
 from enginebench_controller.runs.searches.recommending import recommend as search_for
 from enginebench_controller.verdicts.recommend.answer import (
@@ -52,7 +50,6 @@ from enginebench_controller.verdicts.recommend.answer import (
 )
 from enginebench_controller.verdicts.recommend.search import SearchOutcome
 from enginebench_controller.verdicts.words import UNKNOWN
-from enginebench_proto.agreed.durable import write_whole
 
 _EXIT = {SearchOutcome.NOTHING: ExitCode.CONDITION_MET, SearchOutcome.CANNOT_TELL: ExitCode.CANNOT_TELL}
 _STYLE = {SearchOutcome.FOUND: "bold green", SearchOutcome.NOTHING: "bold red"}
@@ -156,49 +153,22 @@ def recommend(
     home = default_home()
     remind(home)
     asked = AskedFiles(plan_file, markdown, html, chart, force)
-    with RecommendProgress(order, partial(_keep_asked, home, asked)) as progress:
+    with RecommendProgress(order, partial(keep_asked, home, asked)) as progress:
         search, found = asyncio.run(search_for(home, order, progress))
     _write(search, found, plan_file, markdown, html, chart, force=force)
     _print(search, found, as_json=json)
     raise typer.Exit(int(_exit_code(found)))
 
 
-@dataclass(frozen=True)
-class AskedFiles:
-    """What the command was to write, which `resume` does where that was interrupted."""
-
-    plan: Path | None = None
-    markdown: Path | None = None
-    html: Path | None = None
-    chart: Path | None = None
-    force: bool = False
-
-
-_ASKED = TypeAdapter(AskedFiles)
-
-
-def _keep_asked(home: Home, asked: AskedFiles, search: Search) -> None:
-    """Write down what to write, by whole paths: `resume` may be called in another folder."""
-    whole = {name: path.absolute() for name, path in asdict(asked).items() if isinstance(path, Path)}
-    if whole:
-        write_whole(orders_file(home, search.id), _ASKED.dump_json(AskedFiles(**whole, force=asked.force)))
-
-
 def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
-    """Go on with an interrupted search and print its answer, or nothing where `as_json` is None; write what was asked.
-
-    Raises `InputError` where the answer is there and a file cannot be written.
-    """
-    kept = orders_file(home, search.id)
-    asked = _ASKED.validate_json(kept.read_bytes()) if kept.exists() else AskedFiles()
+    """See `cli.searches`."""
+    asked = asked_of(home, search)
     with RecommendProgress(make_order(search.order)) as progress:
         found = asyncio.run(go_on(home, search, progress, trusted=trusted))
     if as_json is not None:
         _print(search, found, as_json=as_json)
-    try:
+    with writing_late(search):
         _write(search, found, asked.plan, asked.markdown, asked.html, asked.chart, force=asked.force)
-    except InputError as error:
-        raise InputError(f"{search.id} has its answer, but what was asked for is not written: {error}") from None
     return int(_exit_code(found))
 
 
