@@ -311,7 +311,9 @@ def _patiently(opening: Callable[[], T], timeout_s: float) -> T:
 
 def _instance(path: Path) -> duckdb.DuckDBPyConnection:
     """A DuckDB that may open this file, and what it writes beside it, and no other."""
-    instance = duckdb.connect(":memory:", config={**_WRITING, "enable_external_access": "true"})
+    # Beside the file, as where it is opened by itself: else it is the folder that the command happens to be called in.
+    own = {"enable_external_access": "true", "temp_directory": f"{path.absolute()}.tmp"}
+    instance = duckdb.connect(":memory:", config={**_WRITING, **own})
     try:
         names = ", ".join(_quoted(path, ending) for ending in ("", ".wal", ".wal.checkpoint", ".wal.recovery"))
         instance.execute(f"SET allowed_paths = [{names}]")

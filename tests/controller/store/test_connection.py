@@ -1,0 +1,98 @@
+"""A DuckDB outlives the use of a file, and the file is open only as long as it is used."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import invented
+from enginebench_controller.errors import StoreError
+from enginebench_controller.store import connection
+from enginebench_controller.store.connection import reading, transaction
+from enginebench_controller.store.store import Store
+
+TIMEOUT_S = 5.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "it's" / "results.duckdb"
+    Store(path).add_benchmark(invented.benchmark())
+    return path
+
+
+def opened(path: Path) -> bool:
+    """Whether this process has the file open."""
+    there = Path("/proc/self/fd")
+    return any(path.samefile(one) for one in there.iterdir() if one.exists())
+
+
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files for which a DuckDB is made from now on."""
+    asked: list[Path] = []
+    make = connection._instance
+    monkeypatch.setattr(connection, "_idle", {})
+    monkeypatch.setattr(connection, "_instance", lambda one: asked.append(one) or make(one))
+    return asked
+
+
+def test_uses_of_a_file_share_what_is_made_for_the_first_and_leave_the_file_to_others(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = made(monkeypatch)
+    for _ in range(2):
+        with transaction(path, TIMEOUT_S):
+            assert opened(path)
+        assert not opened(path)
+        with reading(path, TIMEOUT_S) as reader:
+            assert reader.execute("SELECT count(*) FROM benchmarks").fetchall() == [(1,)]
+        assert not opened(path)
+    assert asked == [path]
+    assert not path.with_name(path.name + ".wal").exists()
+
+
+def test_nothing_outlives_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = made(monkeypatch)
+    with pytest.raises(KeyboardInterrupt), transaction(path, TIMEOUT_S) as writer:
+        writer.execute("DELETE FROM benchmarks")
+        raise KeyboardInterrupt
+    assert not opened(path)
+    with pytest.raises(StoreError), reading(path, TIMEOUT_S) as reader:
+        reader.execute("SELECT nonsense")
+    assert not opened(path)
+    assert len(Store(path).benchmarks()) == 1
+    assert asked == [path] * 3
+
+
+def test_of_many_files_a_few_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = made(monkeypatch)
+    paths = [tmp_path / f"{number}.duckdb" for number in range(connection._MOST_IDLE + 1)]
+    for path in (*paths, paths[-1], paths[0]):
+        Store(path).add_benchmark(invented.benchmark(str(path.stem) * 8))
+    assert asked == [*paths, paths[0]]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM read_text('{other}')",
+        "ATTACH '{other}' AS other",
+        "COPY benchmarks TO '{other}'",
+        "SET allowed_paths = ['{other}']",
+        "SET enable_external_access = true",
+    ],
+)
+@pytest.mark.parametrize("use", [reading, transaction])
+def test_no_statement_reaches_another_file(path: Path, tmp_path: Path, statement: str, use: type) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("secret")
+    with pytest.raises(StoreError) as refused, use(path, TIMEOUT_S) as session:
+        session.execute(statement.format(other=other))
+    assert isinstance(refused.value.__cause__, (duckdb.PermissionException, duckdb.InvalidInputException))
+    assert other.read_text() == "secret"
+
+
+def test_what_does_not_fit_into_memory_lies_beside_the_file_meanwhile(path: Path, tmp_path: Path) -> None:
+    with reading(path, TIMEOUT_S) as reader:
+        ((folder,),) = reader.execute("SELECT current_setting('temp_directory')").fetchall()
+    assert folder == f"{path}.tmp"
