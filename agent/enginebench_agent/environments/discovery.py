@@ -177,14 +177,23 @@ class Discovery:
                 tasks = [asking.create_task(self._of_environment(each, names, config)) for each in asked]
                 await self._until_silent(tasks)
                 await alone.aclose()
-        others: list[Engine] = []
-        if names != ALL and self._known_of is not None:  # what is known of others is so still
-            others = [one for one in self._known if one.name not in names]
-            names = ALL if self._known_of == ALL else names | self._known_of
-        self._known, self._known_of = without_needless([*others, *self._found.values()]), names
+        self._known, self._known_of = self._together(names, {one.name for one in asked})
         usable = [f"{one.name}@{one.environment.name}" for one in self._known if one.HasField("available")]
         _log.info("engines found", extra=logs.told(available=usable, unavailable=len(self._known) - len(usable)))
         return self._known
+
+    def _together(self, names: Names, environments: Collection[str]) -> tuple[tuple[Engine, ...], Names]:
+        """What was found now, of these names in these environments, and what is known of others; and of whom.
+
+        An environment that was asked now may have been mended since it was broken: its engines are asked anew.
+        """
+        if names == ALL or self._known_of is None:
+            return without_needless(self._found.values()), names
+        others = [one for one in self._known if (one.environment.name, one.name) not in self._found]
+        gone = {one.name for one in others if one.environment.name in environments and not one.HasField("available")}
+        kept = [one for one in others if one.name not in names | gone]
+        known_of = ALL if self._known_of == ALL else names | (self._known_of - gone)
+        return without_needless([*kept, *self._found.values()]), known_of
 
     async def _until_silent(self, asking: "Collection[asyncio.Task[None]]") -> None:
         """Wait until all have answered, or those that are left have been silent for so long that they hang."""

@@ -95,12 +95,15 @@ def fitted(columns: Sequence[TableColumn], room: int) -> dict[int, int]:
 
 
 def told_apart(texts: Sequence[str], width: int) -> list[str]:
-    """Each text of a column on two lines of this width at most; but whole, on as many lines as it takes, where it would
-    read as another one does.
+    """Each text of a column on two lines of this width at most; but whole, on up to `_MOST_LINES`, where it would read
+    as another one does.
     """
     cut = {text: two_lines(text, width) for text in texts}
     times = Counter(cut.values())
-    return [cut[text] if times[cut[text]] == 1 else text for text in texts]
+    return [cut[one] if times[cut[one]] == 1 or cell_len(one) > _MOST_LINES * width else one for one in texts]
+
+
+_MOST_LINES = 8
 
 
 def two_lines(text: str, width: int) -> str:

@@ -8,13 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from pydantic import TypeAdapter
-
 from enginebench_controller.cli import commands
 from enginebench_controller.errors import InputError, plainly
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search, SearchKind
-from enginebench_controller.records.fields import JsonForm
 from enginebench_controller.runs.searches.holding import orders_file
 from enginebench_proto.agreed.durable import write_whole
 
@@ -67,25 +64,23 @@ class AskedFiles:
     force: bool = False
 
 
-_ASKED = JsonForm(lambda: TypeAdapter(AskedFiles))
-
-
 def keep_asked(home: Home, asked: AskedFiles, search: Search) -> None:
     """Write down what to write, by whole paths: `resume` may be called in another folder."""
-    whole = {name: path.absolute() for name, path in asdict(asked).items() if isinstance(path, Path)}
+    whole = {name: str(path.absolute()) for name, path in asdict(asked).items() if isinstance(path, Path)}
     if whole:
-        told = json.dumps(_ASKED.to_data(AskedFiles(**whole, force=asked.force)))
-        write_whole(orders_file(home, search.id), told.encode())
+        write_whole(orders_file(home, search.id), json.dumps(whole | {"force": asked.force}).encode())
 
 
 def asked_of(home: Home, search: Search) -> AskedFiles:
     """What `keep_asked` has written down. Raises `InputError` where that is damaged."""
     path = orders_file(home, search.id)
     try:
-        return _ASKED.from_text(path.read_text(encoding="utf-8"))
+        told = json.loads(path.read_bytes())
+        force = bool(told.pop("force"))
+        return AskedFiles(**{name: Path(one) for name, one in told.items()}, force=force)
     except FileNotFoundError:
         return AskedFiles()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path}, which says what files {search.id} was to write, cannot be read ({plainly(error)}): "
             "remove it to go on without them"
@@ -93,12 +88,16 @@ def asked_of(home: Home, search: Search) -> AskedFiles:
 
 
 @contextmanager
-def writing_late(search: Search) -> Iterator[None]:
-    """Say of a file that cannot be written that the answer is there all the same."""
+def writing(home: Home, search: Search) -> Iterator[None]:
+    """Write what was asked for, which is asked for no longer then. Of what cannot be written it is said that the answer
+    is there all the same.
+    """
     try:
         yield
     except InputError as error:
         raise InputError(f"{search.id} has its answer, but what was asked for is not written: {error}") from None
+    finally:
+        orders_file(home, search.id).unlink(missing_ok=True)
 
 
 def gone_on(home: Home, search_id: str, error: str | None) -> GoneOn:

@@ -51,7 +51,9 @@ T = TypeVar("T")
 _idle: dict[tuple[object, ...], duckdb.DuckDBPyConnection] = {}
 """DuckDBs that have no file open, by the process and the file: to make one takes ten times as long as to use it."""
 
-_MOST_IDLE = 4
+_MOST_IDLE = 2
+_MOST_GROWTH_BYTES = 48_000_000
+"""What a use may leave behind in memory: a DuckDB that is kept gives nothing of it back."""
 _CANNOT_WRITE = {EROFS, EACCES, EPERM}
 
 _log = logging.getLogger(__name__)
@@ -280,22 +282,43 @@ def _open(
         with own as connection:
             yield connection
         return
-    key = os.getpid(), str(path.absolute())
-    instance = _idle.pop(key, None) or _instance(path)
+    file = Path(os.path.realpath(path))  # DuckDB looks for its log beside what a link leads to
+    key = os.getpid(), file
+    instance, before_bytes = _idle.pop(key, None) or _instance(file), _resident_bytes()
     try:
         with instance.cursor() as connection:
             connection.execute("RESET threads" if read_only else "SET threads = 1")
-            _patiently(lambda: _attach(connection, path, read_only=read_only), timeout_s)
+            _patiently(lambda: _attach(connection, file, read_only=read_only), timeout_s)
             yield connection
-            connection.execute("USE memory")
-            connection.execute(f"DETACH {_ATTACHED}")
+            is_clean = _let_go(connection)
     except BaseException:
         instance.close()  # whatever state it is in, and the file with it
         raise
+    if not is_clean or _resident_bytes() - before_bytes > _MOST_GROWTH_BYTES:
+        instance.close()
+        return
     _idle[key] = instance
     while len(_idle) > _MOST_IDLE:
         with suppress(KeyError, StopIteration):  # another thread was first
             _idle.pop(next(iter(_idle))).close()
+
+
+def _let_go(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Close the file, of which all is committed; whether that went well."""
+    try:
+        connection.execute("USE memory.main")  # a file may have a schema of that name, too
+        connection.execute(f"DETACH {_ATTACHED}")
+    except duckdb.Error:
+        return False
+    return True
+
+
+def _resident_bytes() -> int:
+    """What this process occupies; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def _patiently(opening: Callable[[], T], timeout_s: float) -> T:
@@ -312,7 +335,7 @@ def _patiently(opening: Callable[[], T], timeout_s: float) -> T:
 def _instance(path: Path) -> duckdb.DuckDBPyConnection:
     """A DuckDB that may open this file, and what it writes beside it, and no other."""
     # Beside the file, as where it is opened by itself: else it is the folder that the command happens to be called in.
-    own = {"enable_external_access": "true", "temp_directory": f"{path.absolute()}.tmp"}
+    own = {"enable_external_access": "true", "temp_directory": f"{path}.tmp"}
     instance = duckdb.connect(":memory:", config={**_WRITING, **own})
     try:
         names = ", ".join(_quoted(path, ending) for ending in ("", ".wal", ".wal.checkpoint", ".wal.recovery"))
@@ -332,5 +355,5 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: boo
 
 
 def _quoted(path: Path, ending: str = "") -> str:
-    name = f"{path.absolute()}{ending}".replace("'", "''")
+    name = f"{path}{ending}".replace("'", "''")
     return f"'{name}'"

@@ -25,6 +25,7 @@ _FEWEST_KNOWN = 32
 """So many values tell of which size they are: eight boxes may all lie in one corner."""
 
 _AROUND = 10.0
+_AROUND_FEW = 1_000.0
 """What is garbage is so by orders of magnitude; what was found is only elsewhere."""
 
 _LABELS = 10_000
@@ -73,18 +74,20 @@ def far_outside(ours: Numbers, theirs: Numbers, *, output: str, name: str, free_
     """Which of their values, of all inputs and in whichever order, are not of the kind of ours: a sentence, or empty.
 
     They belong into the range of ours, which are `name`'s, and `_AROUND` times as far around it as it is wide, or
-    reaches from 0; which few values cannot tell. Whole numbers may be labels of what the reference does not find. A
-    share of them is free to lie elsewhere.
+    reaches from 0; much farther where ours are few. Where all are whole numbers, they may be labels of what the
+    reference does not find. A share of them is free to lie elsewhere.
     """
     of_theirs = f"of {theirs.size:,} captured values of output {output!r} are"
     if any(is_broken(theirs).any() and not is_broken(ours).any() for is_broken in (np.isnan, np.isinf)):
         return f"{np.count_nonzero(~np.isfinite(theirs)):,} {of_theirs} NaN or infinite, unlike those of {name}"
     known, finite = ours[np.isfinite(ours)], theirs[np.isfinite(theirs)]
-    if known.size < _FEWEST_KNOWN:
+    if not known.size:
         return ""
     low, high = float(known.min()), float(known.max())
     margin = _AROUND * max(high - low, abs(low), abs(high))
-    if (known == np.rint(known)).all():
+    if known.size < _FEWEST_KNOWN:
+        margin = _AROUND_FEW * max(margin, 1.0)
+    if all((one == np.rint(one)).all() for one in (known, finite)):
         margin = max(margin, _LABELS)
     outside = int(np.count_nonzero((finite < low - margin) | (finite > high + margin)))
     if outside <= free_share * theirs.size:

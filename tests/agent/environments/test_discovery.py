@@ -1,9 +1,10 @@
 """What an agent lists, with plugins that misbehave in every way: real environments with real plugins in them."""
 
 import asyncio
+import importlib.metadata
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ DIES = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
 LINGERS = f"import time; time.sleep(2)\n{GOOD}"
 PLUGINS = {"good": GOOD, "raises": RAISES, "hangs": HANGS, "dies": DIES}
 BEING_ASKED = engine_pb2.UNAVAILABLE_KIND_BEING_ASKED
+OURS = f"enginebench {importlib.metadata.version('enginebench')}"
 
 
 @pytest.fixture
@@ -196,6 +198,30 @@ async def test_of_engines_that_were_asked_one_after_the_other_all_stay_known(
         known = await discovery.engines(["good", "raises"])
         assert known == await discovery.engine("good", "third")
     assert [one.name for one in known] == ["good", "raises"] and discovery.known is None
+
+
+async def test_what_was_broken_is_asked_anew_with_its_environment_and_listed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = AgentConfig((EnvironmentConfig("main", tmp_path / "python", ("a", "b")),))
+    discovery = Discovery(config, lambda: config, tmp_path, Lease(Reservations(tmp_path / "reservation.json", 1)))
+    is_broken = True
+
+    async def ask(_: Path, words: Sequence[str], *__: object) -> list[Engine]:
+        if is_broken:
+            raise WorkerAnswerError("ended its process with exit code 1")
+        names = words[1:] or ["a", "b"]
+        return [Engine(name=name, distribution=OURS, available=engine_pb2.AvailableEngine()) for name in names]
+
+    monkeypatch.setattr(discovery, "_ask", ask)
+
+    async def listed(name: str) -> list[tuple[str, bool]]:
+        return sorted((one.name, one.HasField("available")) for one in await discovery.engines([name]))
+
+    assert ("a", False) in await listed("a")
+    is_broken = False
+    assert await listed("b") == [("b", True)]
+    assert await listed("a") == [("a", True), ("b", True)]
 
 
 async def test_a_run_has_only_its_engine_asked(tmp_path: Path, environment: Environment) -> None:

@@ -12,6 +12,7 @@ import invented_recommendations
 from enginebench_agent.config import EnvironmentConfig, write_environment
 from enginebench_controller.cli import make_app
 from enginebench_controller.cli.commands import bisect, recommend
+from enginebench_controller.cli.searches import AskedFiles, asked_of, keep_asked
 from enginebench_controller.errors import ChangedTargetError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search
@@ -149,6 +150,13 @@ def test_what_an_interrupted_recommendation_was_to_write_is_written_once_it_has_
     asked = tmp_path / "asked"
     assert sorted(one.name for one in asked.iterdir()) == ["answer.md", "plan.toml"]
     assert f"wrote {asked / 'answer.md'}" in capsys.readouterr().err
+    assert not orders_file(Home(tmp_path / "home"), interrupted.id).exists()
+
+
+def test_a_name_that_is_no_text_is_remembered_as_it_is(tmp_path: Path, interrupted: Search) -> None:
+    home, named = Home(tmp_path / "home"), tmp_path / "odd\udcff.toml"
+    keep_asked(home, AskedFiles(plan=named, force=True), interrupted)
+    assert asked_of(home, interrupted) == AskedFiles(plan=named, force=True)
 
 
 def test_so_is_the_issue_of_a_bisect(

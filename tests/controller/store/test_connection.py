@@ -92,6 +92,36 @@ def test_no_statement_reaches_another_file(path: Path, tmp_path: Path, statement
     assert other.read_text() == "secret"
 
 
+def test_a_file_that_is_a_link_is_used_where_it_lies_also_once_it_leads_elsewhere(tmp_path: Path) -> None:
+    link = tmp_path / "home" / "results.duckdb"
+    link.parent.mkdir()
+    for number in range(2):
+        disk = tmp_path / f"disk{number}"
+        disk.mkdir()
+        Store(disk / "other.duckdb").add_benchmark(invented.benchmark())
+        link.unlink(missing_ok=True)
+        link.symlink_to(disk / "other.duckdb")
+        Store(link).add_benchmark(invented.benchmark(f"c000000{number}"))
+        assert {one.benchmark.id for one in Store(link).benchmarks()} == {"b0000001", f"c000000{number}"}
+
+
+def test_what_took_much_memory_is_not_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = made(monkeypatch)
+    sizes = iter([0, connection._MOST_GROWTH_BYTES + 1, 0, 0])
+    monkeypatch.setattr(connection, "_resident_bytes", lambda: next(sizes))
+    for _ in range(2):
+        with reading(path, TIMEOUT_S):
+            pass
+    assert asked == [path] * 2
+
+
+def test_a_schema_in_the_file_that_is_called_as_another_place_is_no_trouble(path: Path) -> None:
+    with transaction(path, TIMEOUT_S) as writer:
+        writer.execute("CREATE SCHEMA memory")
+    Store(path).add_benchmark(invented.benchmark("c0000001"))
+    assert len(Store(path).benchmarks()) == 2
+
+
 def test_what_does_not_fit_into_memory_lies_beside_the_file_meanwhile(path: Path, tmp_path: Path) -> None:
     with reading(path, TIMEOUT_S) as reader:
         ((folder,),) = reader.execute("SELECT current_setting('temp_directory')").fetchall()

@@ -13,7 +13,7 @@ from enginebench_controller.cli.console import plain, print_json, print_table, r
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import OF_ONE, plan_options
 from enginebench_controller.cli.progress import GateProgress, remind
-from enginebench_controller.cli.searches import AskedFiles, asked_of, keep_asked, writing_late
+from enginebench_controller.cli.searches import AskedFiles, asked_of, keep_asked, writing
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.new_file import check_new_files
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
@@ -142,7 +142,8 @@ def bisect(
     remind(home)
     with BisectProgress(partial(keep_asked, home, AskedFiles(markdown=markdown, force=force))) as watcher:
         search = run_bisect(home, order, watcher)
-    _write(search, markdown, force=force)
+    with writing(home, search):
+        _write(search, markdown, force=force)
     raise typer.Exit(_tell(search, as_json=json))
 
 
@@ -152,7 +153,7 @@ def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool)
     with BisectProgress() as watcher:
         found = go_on(home, search, watcher, trusted=trusted)
     code = _tell(found, as_json=as_json)
-    with writing_late(search):
+    with writing(home, search):
         _write(found, asked.markdown, force=asked.force)
     return code
 

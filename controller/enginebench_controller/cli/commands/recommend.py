@@ -16,7 +16,7 @@ from enginebench_controller.cli.console import plain, print_json, print_table, r
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import Drawing, budget_bar, left_words, remind
-from enginebench_controller.cli.searches import AskedFiles, asked_of, keep_asked, writing_late
+from enginebench_controller.cli.searches import AskedFiles, asked_of, keep_asked, writing
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.ladders import check_chart_path
 from enginebench_controller.files.new_file import check_new_files
@@ -155,7 +155,8 @@ def recommend(
     asked = AskedFiles(plan_file, markdown, html, chart, force)
     with RecommendProgress(order, partial(keep_asked, home, asked)) as progress:
         search, found = asyncio.run(search_for(home, order, progress))
-    _write(search, found, plan_file, markdown, html, chart, force=force)
+    with writing(home, search):
+        _write(search, found, plan_file, markdown, html, chart, force=force)
     _print(search, found, as_json=json)
     raise typer.Exit(int(_exit_code(found)))
 
@@ -167,7 +168,7 @@ def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool)
         found = asyncio.run(go_on(home, search, progress, trusted=trusted))
     if as_json is not None:
         _print(search, found, as_json=as_json)
-    with writing_late(search):
+    with writing(home, search):
         _write(search, found, asked.plan, asked.markdown, asked.html, asked.chart, force=asked.force)
     return int(_exit_code(found))
 

@@ -21,6 +21,7 @@ import tempfile
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def outline(
 
 
 def fingerprint(folder: Path, inputs: Sequence[InputTensor]) -> str:
-    """What tells a folder from others, whatever it is called: the files' names and sizes, and how some begin.
+    """What tells a folder from others, whatever it is called: the files' names and sizes, and how some begin and end.
 
     Raises `InputError`.
     """
@@ -103,16 +104,18 @@ def fingerprint(folder: Path, inputs: Sequence[InputTensor]) -> str:
     try:
         for path in paths:
             digest.update(f"{path.name}\0{path.stat().st_size}\0".encode(errors="surrogateescape"))
-        for path in paths[:_BEGUN]:
+        for path in paths[:: max(1, len(paths) // _READ)]:
             with path.open("rb") as file:
-                digest.update(file.read(_BEGINNING_BYTES))
+                digest.update(file.read(_READ_BYTES))
+                file.seek(-min(path.stat().st_size, _READ_BYTES), SEEK_END)
+                digest.update(file.read(_READ_BYTES))
     except OSError as error:
         raise InputError(f"cannot read the folder of inputs {folder}: {error}") from None
     return digest.hexdigest()[:16]
 
 
-_BEGUN = 8
-_BEGINNING_BYTES = 1 << 18
+_READ = 32
+_READ_BYTES = 1 << 16
 
 
 def prepare(

@@ -44,12 +44,11 @@ def held(home: Home, search_id: str) -> Iterator[None]:
     finally:
         if not goes_on:  # nobody asks for it any more
             Path(lock.lock_file).unlink(missing_ok=True)
-            orders_file(home, search_id).unlink(missing_ok=True)
         lock.release()
 
 
 def orders_file(home: Home, search_id: str) -> Path:
-    """Where a command writes down what it was to do with the answer; it goes with the search that ends."""
+    """Where a command writes down what it was to do with the answer."""
     return home.path / FOLDER / f"{search_id}.json"
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from math import exp, inf, log, sqrt
+from operator import le
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,18 +127,18 @@ class StepTaken:
 
 
 def _gone(space: Sequence[Axes], refused: Set[int], ran: Set[int]) -> frozenset[int]:
-    """Those refused, and those not to be tried, as several of the same engine, model, device and precision were refused
-    and none was not, of a batch that is no larger: what is too much for one may run with less.
+    """Those refused, and those not to be tried: of the same engine, model, device and precision several were refused,
+    none was not, and one of these is no larger in anything, as what is too much for one may run with less.
     """
     likes = [tuple(one.get(axis) for axis in ("engine", "model", "device", "precision")) for one in space]
     counts = Counter(likes[place] for place in refused)
     in_vain = {one for one, count in counts.items() if count >= IN_VAIN} - {likes[place] for place in ran - refused}
-    batches = [float(one.get("batch", 1.0)) for one in space]
-    least = {like: min(batches[place] for place in refused if likes[place] == like) for like in in_vain}
+    sizes = [[float(one.get(axis) or 0.0) for axis in ("batch", "streams", "requests", "cores")] for one in space]
     return frozenset(
         place
-        for place in range(len(space))
-        if place in refused or (likes[place] in in_vain and batches[place] >= least[likes[place]])
+        for place, (like, size) in enumerate(zip(likes, sizes, strict=True))
+        if place in refused
+        or (like in in_vain and any(likes[one] == like and all(map(le, sizes[one], size)) for one in refused))
     )
 
 

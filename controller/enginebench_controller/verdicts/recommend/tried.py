@@ -52,7 +52,7 @@ def tried_point(
     order: RecommendOrder, point: Point, told: Sequence[CandidateTold], place: int, steps: Sequence[StoredStep]
 ) -> TriedPoint:
     """The point at a place, with what the search told of it and what its newest processes showed."""
-    one = next((each for each in told if each.candidate == place), CandidateTold(place, Fate.REFUSED))
+    one = next((each for each in told if each.candidate == place), CandidateTold(place, Fate.NOT_TRIED))
     case = point.case
     found = TriedPoint(
         title=case.title,

@@ -257,6 +257,17 @@ def test_indices_of_another_number_may_be_others_here_and_there_and_not_most():
     assert of_int8(found_boxes(5, 7, 0, 9), most).problem.startswith("42 of 63 captured values of output 'scores' are")
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(filled(0.0, 5, 9, 3, 4), float_boxes(5, 8, 3, 4, low=-3000, high=3000), id="where all were zero"),
+        pytest.param(filled(0.5, 1, 2, 1, 1), filled(1e30, 1, 3, 1, 1), id="beside few"),
+    ],
+)
+def test_garbage_is_seen_beside_zeros_and_beside_few(before, after):
+    assert "are far from those of" in of_int8(before, after).problem
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_boxes_of_another_number_that_are_no_numbers_are_wrong_whoever_asks(value):
     original = measured("onnxruntime", float_boxes(5, 7, 3, 9), batch=1, model_digest=ORIGINAL.digest)

@@ -239,6 +239,12 @@ def test_a_smaller_batch_is_tried_though_three_larger_ones_were_too_much() -> No
     assert gone == {place for place in large if POINTS[place]["batch"] >= min(POINTS[one]["batch"] for one in large)}
 
 
+def test_fewer_streams_are_tried_though_three_points_with_more_were_too_much() -> None:
+    space = [{"engine": "a", "batch": 1.0, "streams": float(streams)} for streams in (1, 4, 8, 16, 32)]
+    taken = StepTaken(Step(StepPurpose.LOOK, (1, 2, 3), 1, 0.5), ({},), dict.fromkeys((1, 2, 3), "no memory"), 5.0)
+    assert Known(space, TERMS, [taken]).gone == {1, 2, 3, 4}
+
+
 def test_broken_off_it_tells_the_best_so_far_as_unconfirmed() -> None:
     taken, _ = carried_out(limit=1.0)
     found = answer(POINTS, TERMS, taken[:1], broken_off=True)
