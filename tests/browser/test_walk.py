@@ -22,7 +22,8 @@ def views(real_home):
 
 def test_the_sidebar_leads_to_every_page(page, real_pages):
     go(page, real_pages, "")
-    names = page.get_by_test_id("stSidebarNav").get_by_role("link").all_inner_texts()
+    links = page.get_by_test_id("stSidebarNav").get_by_role("link").all_inner_texts()
+    names = [link.splitlines()[-1] for link in links]  # the icon before it is a word, too
     hidden = {pages.BENCHMARK, pages.PROFILE, pages.JOB}
     assert len(names) == sum(isinstance(one, Path) for one in vars(pages).values()) - len(hidden)
     for name in names:
