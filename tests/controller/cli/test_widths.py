@@ -232,9 +232,14 @@ def test_a_name_is_parted_behind_a_joint(name, width, lines):
 
 @given(TEXTS, st.lists(TEXTS, max_size=6), TEXTS, st.integers(4, 40))
 def test_what_differs_in_a_column_reads_differently(start, middles, end, width):
-    texts = [f"{start}{middle}{end}" for middle in middles]
+    texts = [one for middle in middles if cell_len(one := f"{start}{middle}{end}") <= 8 * width]
     told = told_apart(texts, width)
     assert len(set(told)) == len(set(texts))
+
+
+def test_reasons_of_a_page_each_are_cut_though_they_differ_in_the_middle():
+    told = told_apart([f"{'it failed ' * 300}{code}{' as before' * 300}" for code in (1, 2)], 20)
+    assert all(len(one.split("\n")) == 2 for one in told)
 
 
 def test_rows_that_differ_in_their_middle_are_whole(monkeypatch, capsys):
