@@ -58,7 +58,8 @@ _last_failed: list[dict[str, bool]] = []
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Let what failed as one of a group be found again: pytest looks before and after xdist adds the group."""
-    if kept := session.config.pluginmanager.get_plugin("lfplugin"):
+    plugins = session.config.pluginmanager
+    if plugins.hasplugin("xdist") and (kept := plugins.get_plugin("lfplugin")):  # else there are no groups
         kept.lastfailed |= dict.fromkeys(map(_without_group, kept.lastfailed), True)
         _last_failed.append(kept.lastfailed)
 
