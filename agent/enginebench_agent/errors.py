@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum, auto
 from typing import ClassVar
 
-from enginebench_proto.agreed.words import RESERVED
+from enginebench_proto.agreed.words import BUSY, RESERVED
 
 
 class ErrorCode(StrEnum):
@@ -17,7 +17,7 @@ class ErrorCode(StrEnum):
     DIFFERENT_RUN = auto()
     UPLOAD_UNDER_WAY = auto()
     DISK_FULL = auto()
-    BUSY = auto()
+    BUSY = BUSY
     RESERVED = RESERVED
     SHUTTING_DOWN = auto()
     NEWER_REQUEST = auto()

@@ -191,7 +191,11 @@ class AgentError(EnginebenchError):
     """A target answered with an error; the text is the agent's own."""
 
 
-class ReservedError(AgentError):
+class BusyError(AgentError):
+    """A target takes no more for now; it says nothing of what was asked of it."""
+
+
+class ReservedError(BusyError):
     """A target is there for somebody else alone, for a while."""
 
 

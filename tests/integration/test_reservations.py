@@ -14,7 +14,7 @@ from agent.agent_process import digest, make_spec
 from agent.clock_going_back import executable
 from agent_server import ONLY_FAKE, AgentProcess
 from certified import Certified
-from enginebench_controller.errors import AgentError, ReservedError
+from enginebench_controller.errors import BusyError, ReservedError
 from enginebench_controller.home import Home
 from enginebench_controller.records import ModelFile
 from enginebench_controller.runs import remote_run
@@ -165,7 +165,7 @@ async def test_who_follows_a_run_that_waits_is_told_for_whom(
         with pytest.raises(ReservedError, match="reserved by 'ann'"):
             await bob.start(make_spec(content, "short", timeout_ns=SECOND))
         await bob.start(make_spec(content, "waits"))
-        with pytest.raises(AgentError, match="1 runs wait on this agent already"):
+        with pytest.raises(BusyError, match="1 runs wait on this agent already"):
             await bob.start(make_spec(content, "too-many"))
         await ann.start(make_spec(content, "own"))
         bench = remote_run.Bench({"nuc": bob}, lambda _: [], tmp_path, reporter, 0)  # type: ignore[arg-type]

@@ -117,9 +117,12 @@ def of_cancellation(phase: str) -> Failure:
     return Failure(kind=FAILURE_KIND_CANCELLED, message=f"the run was cancelled {_where(phase)}", phase=phase)
 
 
-def of_refusal(reason: str) -> Failure:
-    """A run that the agent would not let wait any longer. `reason` is a sentence."""
-    return Failure(kind=FAILURE_KIND_REFUSED, message=reason)
+def of_reservation(reason: str) -> Failure:
+    """A run that waited, and would do so for longer than it may, for somebody who has reserved the target since.
+
+    It says nothing of what was to run: who begins it anew is told the same at once. `reason` is a sentence.
+    """
+    return Failure(kind=FAILURE_KIND_CANCELLED, message=reason)
 
 
 def of_unstartable(reason: str, number: int | None = None) -> Failure:

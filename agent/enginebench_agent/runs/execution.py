@@ -206,7 +206,7 @@ def _told_of(spec: RunSpec) -> dict[str, Any]:
 def _failure(run: Run, work: "asyncio.Task[RunResult]") -> Failure | None:
     """Why the work ended without a spooled result; None where there is one."""
     if work.cancelled():
-        return endings.of_refusal(run.refusal) if run.refusal else endings.of_cancellation(run.phase)
+        return endings.of_reservation(run.refusal) if run.refusal else endings.of_cancellation(run.phase)
     if (error := work.exception()) is None:
         return None
     if isinstance(error, OSError) and error.errno in DISK_FULL:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enginebench_controller.errors import (
     INTERRUPTED,
     AgentError,
+    BusyError,
     ChangedTargetError,
     EnginebenchError,
     ExitCode,
@@ -139,6 +140,10 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
     RunUnknownError: ErrorExplanation(
         "A target does not know the run, the engine or the device it was asked about.",
         "See what it has with `enginebench devices`; a run is unknown when its agent was restarted before it ended.",
+    ),
+    BusyError: ErrorExplanation(
+        "A target has as many runs or calls as its owner allows.",
+        "Try again later, or let its owner allow more in agent.toml.",
     ),
     ReservedError: ErrorExplanation(
         "Somebody else has reserved a target; the sentence says who, and for how long.",

@@ -62,7 +62,7 @@ async def run_benchmark(home: Home, order: BenchmarkOrder, announce: Announce) -
 
     Raises `PlanError` or `ModelError` before anything runs, `UnreachableError` when a target or a scheduler does not
     answer at the start. Targets lost on the way are typed failures of their own measurements. Of a step of a search
-    they are its end, as are those that somebody else has reserved: `UnreachableError`, `ReservedError`.
+    they are its end, as are those that take no more or are somebody else's: `UnreachableError`, `BusyError`.
     """
     binder = Binder(home.library, home.inputs, order.plan, order.digests)
     engines = names_of(order.plan)

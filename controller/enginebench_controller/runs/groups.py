@@ -16,8 +16,8 @@ from typing import Protocol, TypeVar
 from enginebench_controller import wire
 from enginebench_controller.errors import (
     AgentError,
+    BusyError,
     EnginebenchError,
-    ReservedError,
     RunUnknownError,
     UnreachableError,
     UnreadableFileError,
@@ -168,7 +168,7 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
     end early, they do when a member has failed, when there are enough of them, or when their time is over, which begins
     when the target has the files: over a slow line that may take longer.
 
-    Raises `UnreachableError` and `ReservedError` for a step of a search; else these are failures of the members.
+    Raises `UnreachableError` and `BusyError` for a step of a search; else these are failures of the members.
     """
     file_of = {member.outcome_id: file for member, file in zip(group.members, samples, strict=True)}
     if group.enough is not None:
@@ -386,7 +386,7 @@ async def _attempt(bench: Bench, member: Undertaking, step: Callable[[], Awaitab
     except RunUnknownError:
         pass
     except (AgentError, UnreadableFileError) as error:
-        if bench.is_step and isinstance(error, ReservedError):
+        if bench.is_step and isinstance(error, BusyError):
             raise
         member.failure = Failure(FailureKind.REFUSED, str(error))
     if case.target in bench.lost_targets and member.failure is None:

@@ -13,13 +13,20 @@ from typing import Any, Self, TypeVar
 
 import grpc
 
-from enginebench_controller.errors import AgentError, OldAgentError, ReservedError, RunUnknownError, UnreachableError
+from enginebench_controller.errors import (
+    AgentError,
+    BusyError,
+    OldAgentError,
+    ReservedError,
+    RunUnknownError,
+    UnreachableError,
+)
 from enginebench_controller.records import HostFacts, InputFile, ModelFile
 from enginebench_controller.targets.connections import Connection, Connections, Stubs
 from enginebench_controller.targets.obstacles import PASSING, START, Obstacle, find_obstacle
 from enginebench_controller.targets.sending import ASK_SECONDS, Sending
 from enginebench_controller.wire.fields import optional
-from enginebench_proto.agreed.words import ERROR_CODE_KEY, RESERVED
+from enginebench_proto.agreed.words import BUSY, ERROR_CODE_KEY, RESERVED
 from enginebench_proto.v1 import agent_pb2, host_pb2, model_pb2, reservation_pb2, run_pb2
 
 OWN_VERSION = importlib.metadata.version("enginebench")
@@ -64,6 +71,9 @@ def shown_version(told: str) -> str:
 
 
 T = TypeVar("T")
+
+_BY_CODE = {BUSY: BusyError, RESERVED: ReservedError}
+"""What of an agent's own codes a caller tells from other errors of it."""
 
 CALL_SECONDS = 15.0
 CLOCK_OFF_NS = 60_000_000_000
@@ -282,8 +292,8 @@ class AgentClient:
             return self._too_old(error.details() or "")
         if error.code() == grpc.StatusCode.NOT_FOUND:
             return RunUnknownError(f"target {self.name!r}: {error.details()}")
-        is_reserved = (ERROR_CODE_KEY, RESERVED) in tuple(error.trailing_metadata() or ())
-        return (ReservedError if is_reserved else AgentError)(f"target {self.name!r}: {error.details()}")
+        code = dict(error.trailing_metadata() or ()).get(ERROR_CODE_KEY)
+        return _BY_CODE.get(str(code), AgentError)(f"target {self.name!r}: {error.details()}")
 
     def _unreachable(self, obstacle: Obstacle) -> str:
         where = f"target {self.name!r} at {self.address}"

@@ -16,6 +16,9 @@ UNSEEN_USERS = "who else uses the device"
 ERROR_CODE_KEY = "enginebench-error"
 """The name of an agent's own code of an error in the trailing metadata: a status of gRPC's stands for several."""
 
+BUSY = "busy"
+"""The code of the refusal of a target that has as much to do as its owner allows."""
+
 RESERVED = "reserved"
 """The code of the refusal of a target that is there for somebody else alone, for a while."""
 

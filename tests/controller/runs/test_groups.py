@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from enginebench_controller.errors import EnginebenchError, InputError, ReservedError, RunUnknownError, UnreachableError
+from enginebench_controller.errors import (
+    BusyError,
+    EnginebenchError,
+    InputError,
+    ReservedError,
+    RunUnknownError,
+    UnreachableError,
+)
 from enginebench_controller.plan.expand import Interleave
 from enginebench_controller.records import (
     BlockSamples,
@@ -184,7 +191,7 @@ async def test_the_rounds_have_ended_before_anything_waits_for_the_store(tmp_pat
     assert told == ["ended", "stored"]
 
 
-@pytest.mark.parametrize("why", [UnreachableError, ReservedError])
+@pytest.mark.parametrize("why", [UnreachableError, BusyError, ReservedError])
 @pytest.mark.parametrize("call", ["start", "watch"])
 async def test_a_target_that_is_gone_or_somebody_elses_fails_cases_and_of_a_search_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: type[EnginebenchError], call: str

@@ -9,7 +9,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from enginebench_controller.errors import EnginebenchError, InputError, ReservedError, UnreachableError
+from enginebench_controller.errors import BusyError, EnginebenchError, InputError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search, SearchKind
 from enginebench_proto.agreed.durable import make_private_folder
@@ -57,7 +57,7 @@ def resumable(home: Home, search: Search) -> Iterator[None]:
     """Raise for a target that is gone, or somebody else's for now, `UnreachableError` with what goes on from there."""
     try:
         yield
-    except (UnreachableError, ReservedError) as error:
+    except (UnreachableError, BusyError) as error:
         if not home.store.steps_of(search.id):  # nothing has begun
             raise
         raise UnreachableError(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from enginebench_controller.errors import ReservedError, UnreachableError
+from enginebench_controller.errors import BusyError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
@@ -217,7 +217,7 @@ class _OneTarget:
         try:
             while isinstance(step := next_step(ground.axes, ground.own_terms, _own_steps(self.done)), Step):
                 await self.take(step)
-        except (asyncio.CancelledError, UnreachableError, ReservedError):
+        except (asyncio.CancelledError, UnreachableError, BusyError):
             if self.done:
                 self.watcher.broken_off(_told(ground, self.done, _best_so_far(ground, self.done)))
             raise

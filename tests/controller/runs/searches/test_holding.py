@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import invented
-from enginebench_controller.errors import EnginebenchError, InputError, ReservedError, UnreachableError
+from enginebench_controller.errors import BusyError, EnginebenchError, InputError, ReservedError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import Plan, SearchStep, plan_toml, run_command
 from enginebench_controller.records import Search, SearchKind
@@ -91,7 +91,7 @@ def test_what_repeats_a_step_alone_is_no_step() -> None:
     assert run_command(plan) == "enginebench run net.onnx"
 
 
-@pytest.mark.parametrize("why", [UnreachableError, ReservedError])
+@pytest.mark.parametrize("why", [UnreachableError, BusyError, ReservedError])
 def test_a_target_that_is_gone_or_somebody_elses_leaves_a_search_to_go_on_with_once_it_has_begun(
     home: Home, search: Search, why: type[EnginebenchError]
 ) -> None:
