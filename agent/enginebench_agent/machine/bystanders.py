@@ -15,7 +15,8 @@ from pathlib import Path, PurePosixPath
 
 from enginebench_agent.machine.cgroup import cpu_quota_cores
 from enginebench_agent.machine.disturbances import is_quiet
-from enginebench_agent.machine.sources import TICK_NS, AbsentError, busy_and_stolen
+from enginebench_agent.machine.kept_file import AbsentError
+from enginebench_agent.machine.sources import TICK_NS, busy_and_stolen
 from enginebench_proto.agreed.words import UNSEEN_USERS
 from enginebench_proto.v1.measurement_pb2 import Bystanders, MachineUse, ProcessUse
 from enginebench_proto.v1.run_pb2 import Unquiet

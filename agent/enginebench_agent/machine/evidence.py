@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from enginebench_agent.machine import sources, this_process
+from enginebench_agent.machine import meters, sources, this_process
 from enginebench_agent.machine.cores import kinds_of_cores
-from enginebench_agent.machine.sources import AbsentError, Probe
+from enginebench_agent.machine.kept_file import AbsentError, Probe
 from enginebench_proto.v1.measurement_pb2 import Evidence
 
 _Probes = Mapping[tuple[str, ...], Callable[[], Probe]]
@@ -69,7 +69,7 @@ def _counter_sources(root: Path, cpus: Sequence[int]) -> _Probes:
         ("memory_pressure_ns",): partial(sources.pressure, root, "memory"),
         ("io_pressure_ns",): partial(sources.pressure, root, "io"),
         ("throttled_ns",): partial(sources.throttling, root),
-        ("energy_uj", "energy_source"): partial(sources.energy, root),
+        ("energy_uj", "energy_source"): partial(meters.energy, root),
     }
     if len(kinds_of_cores(cpus, root)) > 1:  # elsewhere there is no other kind to move to
         found["cluster_migrations",] = partial(sources.cluster_migrations, root, cpus)

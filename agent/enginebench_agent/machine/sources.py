@@ -4,72 +4,14 @@ Each function opens its files below `root` and returns a function that reads the
 name, counters as totals since some moment of the past. It raises `AbsentError` where the machine does not tell.
 """
 
-import math
 import os
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from enginebench_agent.machine import cgroup, cores, this_process
+from enginebench_agent.machine.kept_file import AbsentError, KeptFile, Probe, sensor_chips, word
 from enginebench_agent.machine.this_process import process_cpu_time_ns
-
-_ENOUGH_BYTES = 512
-"""More than any line of interest is long; /proc/stat goes on for pages."""
-
-
-class AbsentError(Exception):
-    """A fact the machine does not tell. The text says why, in a few words."""
-
-
-class KeptFile:
-    """An open file of /proc or /sys; closed with the object."""
-
-    def __init__(self, path: Path, root: Path) -> None:
-        """Raises `AbsentError` where the file cannot be read. `root` is left out of the reason."""
-        self._name = f"/{path.relative_to(root)}" if path.is_relative_to(root) else str(path)
-        self._descriptor = -1
-        try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise AbsentError(reason(error, self._name)) from error
-        self.read()
-
-    def read(self) -> bytes:
-        """What the file says now, from its beginning. Raises `AbsentError` where the kernel gives an error instead."""
-        try:
-            return os.pread(self._descriptor, _ENOUGH_BYTES, 0)
-        except OSError as error:
-            raise AbsentError(reason(error, self._name)) from error
-
-    def integer(self) -> int:
-        """The number the file consists of. Raises `AbsentError` for anything else."""
-        text = self.read()
-        try:
-            return int(text)
-        except ValueError:
-            raise AbsentError(f"not a number: {self._name}") from None
-
-    def text(self) -> str:
-        """The word the file consists of."""
-        return self.read().decode(errors="replace").strip()
-
-    def __del__(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-
-
-def reason(error: OSError, name: str) -> str:
-    """Why a file cannot be read, in a few words."""
-    if isinstance(error, FileNotFoundError):
-        return f"no {name} here"
-    if isinstance(error, PermissionError):
-        return f"permission denied: {name}"
-    return f"{(error.strerror or type(error).__name__).lower()}: {name}"
-
-
-Probe = Callable[[], Mapping[str, Any]]
 
 _CLOCK_REALTIME_COARSE = 5
 """A clock of clock_gettime(2) that moves with the kernel's timer; Python has no name for it."""
@@ -133,115 +75,6 @@ def throttling(root: Path) -> Probe:
     return lambda: {"throttled_ns": sum(cgroup.throttled_ns(file.read()) or 0 for file in files)}
 
 
-def energy(root: Path) -> Probe:
-    """Energy by the nearest meter: the processor's own, a counter of the board, or its power over time.
-
-    `energy_source` says which. In microjoules; power is taken to change evenly between two readings.
-    """
-    refusals = []
-    for find in (_rapl, _energy_counters, _power_meter):
-        try:
-            found = find(root)
-        except AbsentError as error:  # for root only: the next one may be for everybody
-            refusals.append(error)
-            continue
-        if found is not None:
-            source, total_uj = found
-            return lambda: {"energy_uj": total_uj(), "energy_source": source}
-    raise refusals[0] if refusals else AbsentError("no meter of energy or power here")
-
-
-_Meter = tuple[str, Callable[[], int]]
-"""What it is called, and the microjoules it has counted."""
-
-
-def _rapl(root: Path) -> _Meter | None:
-    """All processor packages together, by the kernel's RAPL interface.
-
-    A package's counter starts anew at `max_energy_range_uj`; it must not do so twice between two readings, and takes
-    a quarter of an hour or more.
-    """
-    zones = (root / "sys/class/powercap").glob("intel-rapl:*")
-    packages = [_Package(zone, root) for zone in sorted(zones) if zone.name.count(":") == 1 and _is_package(zone)]
-    return ("RAPL", lambda: sum(package.total_uj() for package in packages)) if packages else None
-
-
-class _Package:
-    """The energy counter of one processor package, without its wrap-around."""
-
-    def __init__(self, zone: Path, root: Path) -> None:
-        self._counter = KeptFile(zone / "energy_uj", root)
-        self._range_uj = KeptFile(zone / "max_energy_range_uj", root).integer()
-        self._last_uj = self._counter.integer()
-        self._total_uj = 0
-
-    def total_uj(self) -> int:
-        now_uj = self._counter.integer()
-        self._total_uj += now_uj - self._last_uj + (self._range_uj if now_uj < self._last_uj else 0)
-        self._last_uj = now_uj
-        return self._total_uj
-
-
-def _is_package(zone: Path) -> bool:
-    # Beside the packages there may be "psys", the whole machine, which would count them twice.
-    return _word(zone / "name").startswith("package")
-
-
-def _energy_counters(root: Path) -> _Meter | None:
-    """The counters of one sensor chip that stand for whole sockets or, without such, all that it has."""
-    for chip in _chips(root):
-        counters = sorted(chip.glob("energy[0-9]*_input"))
-        sockets = [one for one in counters if "socket" in _word(_label(one))]
-        if files := [KeptFile(one, root) for one in sockets or counters]:
-            return f"hwmon {_word(chip / 'name')}", lambda files=files: sum(file.integer() for file in files)
-    return None
-
-
-_INPUT_RAILS = ("vdd_in", "pom_5v_in", "5v_in", "vcc_in", "vin")
-"""What boards call the line that feeds all others. Jetson AGX's VIN_SYS_5V0 feeds a part of it only."""
-
-
-def _power_meter(root: Path) -> _Meter | None:
-    """The line that feeds the board, or the only one that a chip of the INA family measures."""
-    for chip in _chips(root):
-        if not _word(chip / "name").startswith("ina"):
-            continue
-        files = [path.name for kind in ("power", "curr") for path in chip.glob(f"{kind}[0-9]*_input")]
-        labels = {number: _word(chip / f"in{number}_label") for number in re.findall(r"\d+", " ".join(files))}
-        fed = [number for number, label in labels.items() if label in _INPUT_RAILS]
-        if len(chosen := fed or list(labels)) == 1:
-            source = " ".join(filter(None, ("hwmon", _word(chip / "name"), labels[chosen[0]].upper())))
-            return f"{source}, power at both ends of a block", _Power(chip, chosen[0], root).total_uj
-    return None
-
-
-class _Power:
-    """Energy by a meter of power, or of voltage and current."""
-
-    def __init__(self, chip: Path, channel: str, root: Path) -> None:
-        power = chip / f"power{channel}_input"
-        names = [power] if power.exists() else [chip / f"in{channel}_input", chip / f"curr{channel}_input"]
-        self._files = [KeptFile(name, root) for name in names]
-        self._last_uw, self._last_ns, self._total_uj = self._power_uw(), time.monotonic_ns(), 0.0
-
-    def _power_uw(self) -> int:
-        return math.prod(file.integer() for file in self._files)  # the kernel has millivolts and milliamperes
-
-    def total_uj(self) -> int:
-        now_uw, now_ns = self._power_uw(), time.monotonic_ns()
-        self._total_uj += (self._last_uw + now_uw) / 2 * (now_ns - self._last_ns) / 1e9
-        self._last_uw, self._last_ns = now_uw, now_ns
-        return round(self._total_uj)
-
-
-def _chips(root: Path) -> list[Path]:
-    return sorted((root / "sys/class/hwmon").glob("hwmon[0-9]*"))
-
-
-def _label(path: Path) -> Path:
-    return path.with_name(path.name.replace("_input", "_label"))
-
-
 _FIRMWARE_LIMITS = ("under-voltage", "frequency capped", "throttled", "temperature limit")
 """Bits of a Raspberry Pi's `get_throttled`, from the lowest, as its documentation names them."""
 _CPU_COOLERS = ("cpufreq-", "thermal-cpufreq", "processor")
@@ -254,7 +87,7 @@ def held_back_by(root: Path, cpus: Sequence[int]) -> Probe:
     """
     firmware = [KeptFile(path, root) for path in (root / "sys/devices/platform").glob("soc*/*firmware/get_throttled")]
     devices = sorted((root / "sys/class/thermal").glob("cooling_device[0-9]*"))
-    coolers = [KeptFile(one / "cur_state", root) for one in devices if _word(one / "type").startswith(_CPU_COOLERS)]
+    coolers = [KeptFile(one / "cur_state", root) for one in devices if word(one / "type").startswith(_CPU_COOLERS)]
     guards = [root / cores.CPU_FOLDER / f"cpu{cpu}/thermal_throttle/core_throttle_count" for cpu in cpus]
     counters = [KeptFile(path, root) for path in guards if path.exists()]
     if not (firmware or coolers or counters):
@@ -341,8 +174,8 @@ def temperature(root: Path) -> Probe:
 
 def _temperature_files(root: Path) -> list[Path]:
     zones = sorted((root / "sys/class/thermal").glob("thermal_zone[0-9]*"))
-    of_processors = [zone for zone in zones if any(word in _word(zone / "type") for word in _PROCESSOR_ZONES)]
-    sensors = [sensor for sensor in _chips(root) if _word(sensor / "name") in _PROCESSOR_SENSORS]
+    of_processors = [zone for zone in zones if any(part in word(zone / "type") for part in _PROCESSOR_ZONES)]
+    sensors = [sensor for sensor in sensor_chips(root) if word(sensor / "name") in _PROCESSOR_SENSORS]
     from_sensors = [file for sensor in sensors for file in sorted(sensor.glob("temp[0-9]*_input"))]
     return [zone / "temp" for zone in of_processors] or from_sensors or [zone / "temp" for zone in zones]
 
@@ -350,9 +183,9 @@ def _temperature_files(root: Path) -> list[Path]:
 def power_supply(root: Path) -> Probe:
     """Whether the machine runs on "mains" or "battery"."""
     supplies = sorted((root / "sys/class/power_supply").glob("*"))
-    mains = [KeptFile(each / "online", root) for each in supplies if _word(each / "type") in ("mains", "usb")]
+    mains = [KeptFile(each / "online", root) for each in supplies if word(each / "type") in ("mains", "usb")]
     # The batteries of mice and keyboards are of scope "Device".
-    batteries = [each for each in supplies if _word(each / "type") == "battery" and _word(each / "scope") != "device"]
+    batteries = [each for each in supplies if word(each / "type") == "battery" and word(each / "scope") != "device"]
     states = [KeptFile(battery / "status", root) for battery in batteries]
     if not mains and not states:
         raise AbsentError("no power supply is listed here")
@@ -368,11 +201,3 @@ def power_supply(root: Path) -> Probe:
         return last[1]
 
     return read
-
-
-def _word(path: Path) -> str:
-    """The file's content in lower case; empty where it cannot be read."""
-    try:
-        return path.read_text(errors="replace").strip().lower()
-    except OSError:
-        return ""
