@@ -9,6 +9,7 @@ from typing import Any
 from enginebench_agent.machine import meters, sources, this_process
 from enginebench_agent.machine.cores import kinds_of_cores
 from enginebench_agent.machine.kept_file import AbsentError, Probe
+from enginebench_agent.machine.meters import Metered
 from enginebench_proto.v1.measurement_pb2 import Evidence
 
 _Probes = Mapping[tuple[str, ...], Callable[[], Probe]]
@@ -22,13 +23,13 @@ class EvidenceReader:
     and grows with their number), all of it outside the block.
     """
 
-    def __init__(self, cpus: Sequence[int], root: Path = Path("/")) -> None:
+    def __init__(self, cpus: Sequence[int], root: Path = Path("/"), metered: Metered = Metered()) -> None:  # noqa: B008
         """`cpus` are the logical processors the run is confined to; `root` is the root of /proc and /sys.
 
         Processor time and switches of this process itself are always the real ones.
         """
         self._missing: dict[str, str] = {}
-        self._counters = list(self._open(_counter_sources(root, cpus)))
+        self._counters = list(self._open(_counter_sources(root, cpus, metered)))
         self._states = list(self._open(_state_sources(root, cpus)))
         self._begun: dict[str, Any] = {}
         self.highest_frequency_hz: int | None = None
@@ -62,14 +63,16 @@ class EvidenceReader:
                 yield source
 
 
-def _counter_sources(root: Path, cpus: Sequence[int]) -> _Probes:
+def _counter_sources(root: Path, cpus: Sequence[int], metered: Metered) -> _Probes:
     found: dict[tuple[str, ...], Callable[[], Probe]] = {
         ("other_cpu_time_ns", "steal_ns"): partial(sources.processor_times, root),
         ("cpu_pressure_ns",): partial(sources.pressure, root, "cpu"),
         ("memory_pressure_ns",): partial(sources.pressure, root, "memory"),
         ("io_pressure_ns",): partial(sources.pressure, root, "io"),
         ("throttled_ns",): partial(sources.throttling, root),
-        ("energy_uj", "energy_source"): partial(meters.energy, root),
+        # Words, and some of them tell what was counted since the reading before.
+        ("held_back_by",): partial(sources.held_back_by, root, cpus),
+        ("energy_uj", "energy_source"): partial(meters.energy, root, metered),
     }
     if len(kinds_of_cores(cpus, root)) > 1:  # elsewhere there is no other kind to move to
         found["cluster_migrations",] = partial(sources.cluster_migrations, root, cpus)
@@ -83,7 +86,6 @@ def _state_sources(root: Path, cpus: Sequence[int]) -> _Probes:
         ("turbo",): partial(sources.turbo, root),
         ("temperature_millicelsius",): partial(sources.temperature, root),
         ("power_supply",): partial(sources.power_supply, root),
-        ("held_back_by",): partial(sources.held_back_by, root, cpus),
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from enginebench_agent import wire
 from enginebench_agent.machine import this_process
 from enginebench_agent.machine.evidence import EvidenceReader
+from enginebench_agent.machine.meters import Metered
 from enginebench_agent.worker import phases
 from enginebench_agent.worker.afterwards import look_afterwards
 from enginebench_agent.worker.assignment import Assignment
@@ -27,6 +28,7 @@ from enginebench_agent.worker.stopping import Stopping, from_stop_rule
 from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
 from enginebench_plugins.spec import Load
 from enginebench_proto.agreed.overload import is_overload
+from enginebench_proto.agreed.words import PROCESSOR
 from enginebench_proto.v1.configuration_pb2 import InputTensor
 from enginebench_proto.v1.measurement_pb2 import STOP_REASON_MAX_DURATION, Measurement
 
@@ -90,9 +92,10 @@ def _steady_state(
     if open_load is not None or around.turns is not None:
         warm.close()
     standstill = Standstill(around.pauses, job.settings.cores)
+    metered = Metered(PROCESSOR in job.device.resources, paced=open_load is not None)
     bench = BesideLoad(
         around.channel,
-        EvidenceReader(this_process.affinity()),
+        EvidenceReader(this_process.affinity(), metered=metered),
         job.settings.cores,
         block_ns,
         standstill,

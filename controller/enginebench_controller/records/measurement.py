@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from enginebench_controller.records.configuration import Configuration
 from enginebench_controller.records.figures import Figure
-from enginebench_controller.records.run import Block, Effective, Failure, Phase, Process, Status, energy_j
+from enginebench_controller.records.run import (
+    Block,
+    Effective,
+    Failure,
+    MeteredEnergy,
+    Phase,
+    Process,
+    Status,
+    metered_energy,
+)
 from enginebench_controller.records.target import EngineRef
 
 
@@ -301,10 +310,20 @@ class Measurement:
         return frozenset() if self.latency is None else self.latency.left_out_of(self.blocks)
 
     @property
-    def energy_j_per_inference(self) -> Annotated[float | None, Figure("joules of the processor, of a whole batch")]:
-        """By the processor's meter, in the blocks that count; None without one."""
+    def energy(self) -> MeteredEnergy:
+        """By the meter of the processor or of its board, in the blocks that count."""
         left_out = self._outside_sums()
-        return energy_j([block for block in self.blocks if (block.process, block.index) not in left_out])
+        return metered_energy([block for block in self.blocks if (block.process, block.index) not in left_out])
+
+    @property
+    def energy_j_per_inference(self) -> Annotated[float | None, Figure("joules by energy_source, of a whole batch")]:
+        """None without a meter, or where not all was counted by one."""
+        return self.energy.j_per_inference
+
+    @property
+    def energy_source(self) -> Annotated[str | None, Figure("which meter counted energy_j_per_inference")]:
+        """None where nothing was counted, or older agents did not tell by what."""
+        return self.energy.source
 
     @property
     def cpu_cores_used(self) -> Annotated[float | None, Figure("cores kept busy on average in the steady state")]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from enginebench_controller.records.figures import Figure
 from enginebench_proto.agreed.disturbances import Disturbance
-from enginebench_proto.agreed.words import ReadbackSource
+from enginebench_proto.agreed.words import POWER_AT, ReadbackSource
 
 
 @dataclass(frozen=True)
@@ -325,16 +325,46 @@ class Block:
     ] = None
 
 
-def energy_j(blocks: Collection[Block]) -> float | None:
-    """Joules an inference, by the meter of the processor; None unless every block with inferences was metered.
+@dataclass(frozen=True)
+class MeteredEnergy:
+    """Joules an inference and the meter that counted them; where there are none, `missing` says why.
 
-    The meter counts what the whole processor used, so also what others did meanwhile.
+    `is_coarse` if the meter tells what is drawn now and then, which is too little to decide between two by.
+    """
+
+    j_per_inference: float | None = None
+    source: str | None = None
+    missing: str = ""
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether it is power at some moments, and not energy, that was read."""
+        return self.source is not None and f", {POWER_AT} " in self.source
+
+
+_ENOUGH_METERED = 0.9
+"""Of the blocks with inferences: a bus may fail to answer now and then."""
+
+
+def metered_energy(blocks: Collection[Block]) -> MeteredEnergy:
+    """Joules an inference of the blocks that were metered, if nearly all were, and by one meter.
+
+    The meter counts what the whole processor or board used, so also what others did meanwhile.
     """
     timed = [one for one in blocks if one.iterations]
-    metered = [one.evidence.energy_uj for one in timed if one.evidence.energy_uj is not None]
-    if not timed or len(metered) < len(timed) or not sum(metered):
-        return None
-    return sum(metered) / 1e6 / sum(one.iterations for one in timed)
+    metered = [one for one in timed if one.evidence.energy_uj is not None]
+    sources = sorted({one.evidence.energy_source or "unknown" for one in metered})
+    used_uj = sum(one.evidence.energy_uj or 0 for one in metered)
+    told = next(filter(None, (one.evidence.missing.get("energy_uj", "") for one in blocks)), "")
+    if not metered:
+        return MeteredEnergy(missing=told or "this machine has no energy meter that can be read")
+    if len(sources) > 1:
+        return MeteredEnergy(missing=f"not all processes were counted by one meter ({', '.join(sources)})")
+    if len(metered) < _ENOUGH_METERED * len(timed):
+        return MeteredEnergy(missing=f"the meter was read in {len(metered)} of {len(timed)} blocks only")
+    if not used_uj:
+        return MeteredEnergy(missing=f"the meter ({sources[0]}) counts nothing here")
+    return MeteredEnergy(used_uj / 1e6 / sum(one.iterations for one in metered), metered[0].evidence.energy_source)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.parity import requested_is_not_effective
 from enginebench_proto.agreed.overload import SCHEDULE_TOLERANCE, is_overload
-from enginebench_proto.agreed.words import UNSEEN_USERS
+from enginebench_proto.agreed.words import ON_BATTERY, UNSEEN_USERS
 
 CORES_TOLERANCE = 1.05
 """Processor time ÷ wall clock may be this many times the cores asked for: clocks are read at slightly other moments."""
@@ -29,6 +29,8 @@ SPREAD_TOLERANCE = 0.05
 """Medians of equal processes that are this far apart are worth a word."""
 MOSTLY_DISTURBED = 0.5
 """Beyond this share of its time a measurement is called disturbed wherever its status stands."""
+SLOW_CLOCK_SHARE = 0.9
+"""A process whose processors never reached this share of the highest frequency that another's did ran slower."""
 SEVERAL_TIMES = 3.0
 """An input that was never seen may take longer than others, since its memory is met for the first time; not so much."""
 LEAST_EXCESS_NS = 20_000
@@ -70,6 +72,7 @@ def doubts(measurement: Measurement) -> tuple[str, ...]:
         _disturbed(measurement),
         *_overload(measurement),
         _unlike_processes(measurement),
+        _on_battery(measurement),
     )
     return tuple(sentence for sentence in sentences if sentence)
 
@@ -368,7 +371,31 @@ def _unlike_processes(measurement: Measurement) -> str | None:
         return None
     medians = [process.median_ns for process in measurement.processes if process.median_ns is not None]
     between = f": medians from {min(medians) / 1e6:.3g} to {max(medians) / 1e6:.3g} ms" if medians else ""
-    return f"equal processes differ by {spread:.0%}{between}"
+    return f"equal processes differ by {spread:.0%}{between}{_slower_clock(measurement)}"
+
+
+def _slower_clock(measurement: Measurement) -> str:
+    """That a process never ran as fast as another did, which no block shows beside those of the same process."""
+    seen = [_clock_and_heat(measurement, process) for process in measurement.processes]
+    known = sorted((hz, heat) for hz, heat in seen if hz)
+    if not known or known[0][0] >= SLOW_CLOCK_SHARE * known[-1][0]:
+        return ""
+    (slow_hz, slow_heat), (fast_hz, fast_heat) = known[0], known[-1]
+    heat = f", at {slow_heat:.0f} and {fast_heat:.0f} °C" if slow_heat and fast_heat else ""
+    return f"; their processors reached {slow_hz / 1e9:.2f} and {fast_hz / 1e9:.2f} GHz{heat}: {_HELD_BACK}"
+
+
+def _clock_and_heat(measurement: Measurement, process: Process) -> tuple[int, float]:
+    """The highest frequency in Hz and temperature in °C of a process; 0 where unknown."""
+    evidence = [block.evidence for block in measurement.blocks if block.process == process.index]
+    hottest = max((one.temperature_millicelsius or 0 for one in evidence), default=0)
+    return max((one.max_frequency_hz or 0 for one in evidence), default=0), hottest / 1000
+
+
+def _on_battery(measurement: Measurement) -> str | None:
+    if not any(block.evidence.power_supply == ON_BATTERY for block in measurement.blocks):
+        return None
+    return "measured on battery power, which most machines save by running slower: plug it in"
 
 
 def _which(process: Process, measurement: Measurement) -> str:

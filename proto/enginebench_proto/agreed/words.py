@@ -22,6 +22,12 @@ BUSY = "busy"
 RESERVED = "reserved"
 """The code of the refusal of a target that is there for somebody else alone, for a while."""
 
+ON_BATTERY = "battery"
+"""What a machine that is not plugged in runs on."""
+
+POWER_AT = "power at"
+"""Stands after the name of a meter that counts no energy: its readings are too few to decide between two by."""
+
 PROCESSOR = "cpu"
 """The resource that runs on the processor hold."""
 

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
 import invented
 from enginebench_controller.records import (
     Afterwards,
     ArrivalProcess,
     Arrivals,
+    Block,
     Bystanders,
     Ceiling,
     CeilingBasis,
@@ -15,6 +18,7 @@ from enginebench_controller.records import (
     DisturbanceKind,
     Effective,
     EngineRef,
+    Evidence,
     Grounds,
     Hint,
     Load,
@@ -345,6 +349,46 @@ def test_equal_processes_that_differ_are_told_with_their_medians():
 
     assert doubts(replace(quiet(), processes=processes, process_spread=0.5)) == (
         "equal processes differ by 50%: medians from 4 to 6 ms",
+    )
+
+
+def clocked(*of_processes):
+    """Processes of other medians whose processors reach these frequencies, in GHz, at these temperatures, in °C."""
+    blocks = [
+        Block(
+            process,
+            number,
+            0,
+            50_000_000,
+            10,
+            Evidence(max_frequency_hz=hz and round(hz * 1e9), temperature_millicelsius=heat and heat * 1000),
+        )
+        for process, (hz, heat) in enumerate(of_processes)
+        for number in (0, 1)
+    ]
+    processes = tuple(Process(place, median_ns=4e6 + 2e6 * place) for place in range(len(of_processes)))
+    return replace(quiet(), blocks=tuple(blocks), processes=processes, process_spread=0.5)
+
+
+def test_processes_that_differ_since_their_processors_ran_slower_are_told_so():
+    assert doubts(clocked((4.0, 70), (2.2, 99))) == (
+        "equal processes differ by 50%: medians from 4 to 6 ms; their processors reached 2.20 and 4.00 GHz, at 99 and "
+        "70 °C: cool it, give it a stronger power supply, or let it rest between runs",
+    )
+    assert "reached 2.20 and 4.00 GHz: cool it" in doubts(clocked((4.0, None), (2.2, 99)))[0]
+
+
+@pytest.mark.parametrize("clocks", [((4.0, 70), (3.7, 99)), ((None, 70), (2.2, 99)), ((None, None), (None, None))])
+def test_processors_as_fast_as_each_other_or_unknown_are_no_reason(clocks):
+    assert doubts(clocked(*clocks)) == ("equal processes differ by 50%: medians from 4 to 6 ms",)
+
+
+def test_what_was_measured_on_battery_is_told():
+    on_battery = Block(0, 0, 0, 50_000_000, 10, Evidence(power_supply="battery"))
+    plugged_in = replace(on_battery, index=1, evidence=Evidence(power_supply="mains"))
+    assert doubts(replace(quiet(), blocks=(plugged_in,))) == ()
+    assert doubts(replace(quiet(), blocks=(plugged_in, on_battery))) == (
+        "measured on battery power, which most machines save by running slower: plug it in",
     )
 
 

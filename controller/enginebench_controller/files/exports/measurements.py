@@ -275,7 +275,7 @@ def _numbers(measurement: Measurement) -> tuple[_Number, ...]:
         *_percentiles(latency),
         *_known("throughput", "Items per second of wall clock", _RATE, rate, its_interval),
         *_known("peak-memory", "The most memory of a process", _BYTES, measurement.peak_rss_bytes),
-        *_known("energy", "Energy of an inference by the processor's meter", _JOULES, energy_j),
+        *_known("energy", "Energy of an inference by the meter of the processor or its board", _JOULES, energy_j),
         *_known("compile", "Compiling the model, in the first process", _NS, compile_ns),
     )
 

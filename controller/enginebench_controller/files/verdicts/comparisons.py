@@ -206,6 +206,7 @@ def _side(measurement: Measurement) -> Document:
         "effective": EFFECTIVE.to_data(measurement.effective),
         "median_ns": measurement.latency.median_ns if measurement.latency else None,
         "energy_j_per_inference": measurement.energy_j_per_inference,
+        "energy_source": measurement.energy_source,
     }
 
 
@@ -231,6 +232,7 @@ class SideForm(Form):
     effective: Effective
     median_ns: float | None
     energy_j_per_inference: float | None
+    energy_source: str | None
 
 
 class ComparedForm(Form):

@@ -17,7 +17,7 @@ from enginebench_controller.plan.plan import (
     parse_percent,
 )
 from enginebench_controller.records import Benchmark, Block, Measurement, Process
-from enginebench_controller.records.run import energy_j
+from enginebench_controller.records.run import metered_energy
 from enginebench_controller.stats.paired import FEWEST_PAIRS, RatioInterval, log_ratio, sequential_interval, spread
 from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, GateVerdict, decide, promised_difference
 
@@ -202,9 +202,9 @@ def _metric(terms: GateTerms, metric: GateMetric, arms: Mapping[str, Arm], most:
         return _of_size(arms, GateRule(tolerance, 0.0), decides=decides)
     values = {role: _values(metric, arm) for role, arm in arms.items()}
     base, head = (_middle(values[role]) for role in (BASE, HEAD))
-    observed, control = _observations(metric, arms, values)
+    missing = _missing(metric, arms, (base, head))
+    observed, control = ([], []) if missing else _observations(metric, arms, values)
     ratio, floor = (sequential_interval(one, most) for one in (observed, control))
-    missing = _missing(metric, arms) if base is None or head is None else ""
     verdict = decide(ratio, rule, floor)
     if missing:
         verdict = GateVerdict(GateOutcome.CANNOT_TELL, False, missing)
@@ -307,9 +307,25 @@ def _memory(arm: Arm, index: int, process: Process) -> float | None:
 
 
 def _energy(arm: Arm, index: int, process: Process) -> float | None:
-    """Joules an item, of blocks that all have a reading of the meter."""
-    found = energy_j(_counting(arm, index))
-    return None if found is None else found / arm.batch
+    """Joules an item, by a meter that counts energy."""
+    found = metered_energy(_counting(arm, index))
+    return None if found.j_per_inference is None or found.is_coarse else found.j_per_inference / arm.batch
+
+
+def _energy_missing(arms: Mapping[str, Arm]) -> str:
+    """Why the energies of all arms cannot be compared; "" where they can."""
+    found = [metered_energy(_counting(arm, index)) for arm in arms.values() for index in range(len(arm.processes))]
+    if coarse := next((one.source for one in found if one.is_coarse), None):
+        return f"its meter counts no energy ({coarse}), which is too coarse to decide by"
+    if len(sources := {one.source for one in found if one.j_per_inference is not None}) > 1:
+        return f"not all processes were counted by one meter ({', '.join(sorted(one or 'unknown' for one in sources))})"
+    if all(one.j_per_inference is not None for one in found):
+        return ""
+    whys = [one.missing for one in found if one.missing]
+    if 2 * len(whys) <= len(found):  # one or two that a meter did not answer leave enough pairs
+        return ""
+    told = [one.evidence.missing.get("energy_uj", "") for arm in arms.values() for one in arm.blocks]
+    return next(filter(None, told), whys[0])
 
 
 _OF_PROCESS: Mapping[GateMetric, Callable[[Arm, int, Process], float | None]] = {
@@ -327,13 +343,14 @@ def _middle(values: Sequence[float | None]) -> float | None:
     return median(known) if known else None
 
 
-def _missing(metric: GateMetric, arms: Mapping[str, Arm]) -> str:
-    """Why nothing is known of a metric, where there are processes at all."""
+def _missing(metric: GateMetric, arms: Mapping[str, Arm], middles: Sequence[float | None]) -> str:
+    """Why nothing can be said of a metric; "" where something can."""
     if not all(arm.processes for arm in arms.values()):
         return "nothing was measured"
-    if metric is GateMetric.ENERGY:
-        told = [one.evidence.missing.get("energy_uj", "") for arm in arms.values() for one in arm.blocks]
-        return next(filter(None, told), "this machine has no energy meter that can be read")
+    if metric is GateMetric.ENERGY and (why := _energy_missing(arms)):
+        return why
+    if None not in middles:
+        return ""
     return f"the {metric} is not known on both sides"
 
 

@@ -78,6 +78,45 @@ def test_energy_is_of_an_item() -> None:
     assert of(judged, GateMetric.ENERGY).base == pytest.approx(0.5)  # 5 J a block of 10 inferences
 
 
+def _metered_by(arm, *sources):
+    """By these, in turn, from process to process."""
+    blocks = (
+        replace(one, evidence=replace(one.evidence, energy_source=sources[one.process % len(sources)]))
+        for one in arm.blocks
+    )
+    return replace(arm, blocks=tuple(blocks))
+
+
+def test_energies_of_different_meters_are_not_compared() -> None:
+    sides = arms(0.4, energy_uj=5_000_000)
+    sides = {role: _metered_by(one, "hwmon xe" if role == HEAD else "RAPL") for role, one in sides.items()}
+    judged = judge(TERMS.model_copy(update={"metrics": (GateMetric.ENERGY,)}), sides)
+    energy = of(judged, GateMetric.ENERGY)
+    assert (energy.ratio, judged.outcome) == (None, GateOutcome.CANNOT_TELL)
+    assert energy.missing == "not all processes were counted by one meter (RAPL, hwmon xe)"
+
+
+def test_a_meter_of_power_decides_no_gate() -> None:
+    source = "hwmon ina3221 VDD_IN, power at the end of a block"
+    sides = {role: _metered_by(one, source) for role, one in arms(1.5, energy_uj=5_000_000).items()}
+    energy = of(judge(TERMS.model_copy(update={"metrics": (GateMetric.ENERGY,)}), sides), GateMetric.ENERGY)
+    assert (energy.base, energy.ratio, energy.verdict.outcome) == (None, None, GateOutcome.CANNOT_TELL)
+    assert energy.missing == f"its meter counts no energy ({source}), which is too coarse to decide by"
+
+
+def test_one_reading_that_failed_costs_no_gate_its_energy() -> None:
+    sides = arms(1.0, energy_uj=5_000_000)
+    lost = [replace(one, evidence=Evidence()) if one.process == 1 else one for one in sides[HEAD].blocks]
+    sides[HEAD] = replace(sides[HEAD], blocks=tuple(lost))
+    energy = of(judge(TERMS, sides), GateMetric.ENERGY)
+    assert (energy.missing, energy.base, energy.head) == ("", pytest.approx(0.5), pytest.approx(0.5))
+    dead = {
+        role: replace(one, blocks=tuple(replace(each, evidence=Evidence(energy_uj=0)) for each in one.blocks))
+        for role, one in sides.items()
+    }
+    assert of(judge(TERMS, dead), GateMetric.ENERGY).missing == "the meter (unknown) counts nothing here"
+
+
 def test_energy_is_of_the_blocks_that_count() -> None:
     """A process that stood still for 20 s, on a machine that takes 30 W, did not use them."""
     sides = arms(1.0, energy_uj=5_000_000)

@@ -150,6 +150,7 @@ def _row(measurement: Measurement, extra: Mapping[str, Reader], outputs: str | N
         "Items/s": measurement.throughput_items_per_s,
         "Peak memory (MB)": None if measurement.peak_rss_bytes is None else measurement.peak_rss_bytes / 1e6,
         "J an inference": measurement.energy_j_per_inference,
+        "Energy meter": measurement.energy_source,
         "Status": status_words(measurement),
         "Outputs": outputs,
         "Disturbed (%)": in_percent(summarize_evidence(measurement.blocks).disturbed_share),
