@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from math import exp, inf, log, sqrt
-from operator import le
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,18 +127,20 @@ class StepTaken:
 
 def _gone(space: Sequence[Axes], refused: Set[int], ran: Set[int]) -> frozenset[int]:
     """Those refused, and those not to be tried: of the same engine, model, device and precision several were refused,
-    none was not, and one of these is no larger in anything, as what is too much for one may run with less.
+    and none was not. Only the one that asks least of a machine is tried then: what is too much for it, is for all.
     """
     likes = [tuple(one.get(axis) for axis in ("engine", "model", "device", "precision")) for one in space]
     counts = Counter(likes[place] for place in refused)
     in_vain = {one for one, count in counts.items() if count >= IN_VAIN} - {likes[place] for place in ran - refused}
-    sizes = [[float(one.get(axis) or 0.0) for axis in ("batch", "streams", "requests", "cores")] for one in space]
-    return frozenset(
-        place
-        for place, (like, size) in enumerate(zip(likes, sizes, strict=True))
-        if place in refused
-        or (like in in_vain and any(likes[one] == like and all(map(le, sizes[one], size)) for one in refused))
-    )
+    alike = {one: [place for place, like in enumerate(likes) if like == one] for one in in_vain}
+    last_hopes = {min(places, key=lambda place: _asked(space[place])) for places in alike.values()}
+    return frozenset(refused).union(*alike.values()) - (last_hopes - refused)
+
+
+def _asked(point: Axes) -> tuple[float, ...]:
+    """What a point asks of a machine, the most telling first; cores give it more time."""
+    batch, streams, requests = (float(point.get(axis) or 0.0) for axis in ("batch", "streams", "requests"))
+    return batch, streams, requests, -float(point.get("cores") or 0.0)
 
 
 class Limits(StrEnum):

@@ -220,23 +220,35 @@ def test_where_all_are_refused_there_is_nothing() -> None:
     assert taken
 
 
-def test_an_engine_of_which_three_points_failed_and_none_ran_is_not_tried_further() -> None:
-    of_b = {place for place, one in enumerate(POINTS) if one["engine"] == "b"}
-    taken, found = carried_out(limit=1.0, refused=of_b)
-    tried = {place for step in taken for place in step.step.candidates} & of_b
-    assert len(tried) < len(of_b)
-    assert {one.candidate for one in found.told if one.fate is Fate.NOT_TRIED} == of_b - tried
+OF_B = {place for place, one in enumerate(POINTS) if one["engine"] == "b"}
+LEAST_OF_B = next(place for place in OF_B if (POINTS[place]["batch"], POINTS[place]["cores"]) == (1, 2))
+
+
+def test_an_engine_of_which_three_points_failed_and_none_ran_has_one_last_try() -> None:
+    taken, found = carried_out(limit=1.0, refused=OF_B)
+    tried = {place for step in taken for place in step.step.candidates} & OF_B
     ran = taken[0].step.candidates
-    taken, _ = carried_out(limit=1.0, refused=of_b - {next(place for place in ran if place in of_b)})
-    assert {place for step in taken for place in step.step.candidates} & of_b > tried & set(ran)
+    assert LEAST_OF_B in tried
+    assert len(tried) <= max(3, len(OF_B & set(ran))) + 1
+    assert {one.candidate for one in found.told if one.fate is Fate.NOT_TRIED} == OF_B - tried
+    taken, _ = carried_out(limit=1.0, refused=OF_B - {next(place for place in ran if place in OF_B)})
+    assert {place for step in taken for place in step.step.candidates} & OF_B > tried & set(ran)
 
 
-def test_a_smaller_batch_is_tried_though_three_larger_ones_were_too_much() -> None:
-    large = {place for place, one in enumerate(POINTS) if one["engine"] == "b" and one["batch"] > 1}
-    looked = Step(StepPurpose.LOOK, (0, *sorted(large)[:3]), 1, 0.5)
-    taken = [take(looked, refused=large)]
-    gone = Known(POINTS, TERMS, taken).gone
-    assert gone == {place for place in large if POINTS[place]["batch"] >= min(POINTS[one]["batch"] for one in large)}
+def test_what_asks_least_is_tried_though_three_larger_ones_were_too_much_and_if_it_runs_so_are_all() -> None:
+    large = sorted(place for place in OF_B if POINTS[place]["batch"] > 1)
+    taken = [take(Step(StepPurpose.LOOK, (0, *large[:3]), 1, 0.5), refused=large)]
+    assert Known(POINTS, TERMS, taken).gone == OF_B - {LEAST_OF_B}
+    taken.append(take(Step(StepPurpose.LOOK, (0, LEAST_OF_B), 1, 0.5), refused=large))
+    assert Known(POINTS, TERMS, taken).gone == set(large[:3])
+
+
+def test_with_more_cores_it_is_tried_once_more_what_took_too_long_with_one() -> None:
+    tries = ((1.0, 1.0, "none"), (1.0, 1.0, "latency"), (1.0, 8.0, "none"), (1.0, 8.0, "latency"), (2.0, 1.0, "none"))
+    space = [{"engine": "a", "batch": batch, "cores": cores, "hint": hint} for batch, cores, hint in tries]
+    failed = dict.fromkeys((0, 1, 4), "it did not finish in time")
+    taken = StepTaken(Step(StepPurpose.LOOK, tuple(failed), 1, 0.5), ({},), failed, 5.0)
+    assert Known(space, TERMS, [taken]).gone == {0, 1, 3, 4}
 
 
 def test_fewer_streams_are_tried_though_three_points_with_more_were_too_much() -> None:
