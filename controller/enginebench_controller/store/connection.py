@@ -303,6 +303,15 @@ def _open(
             _idle.pop(next(iter(_idle))).close()
 
 
+def _close_idle() -> None:
+    with suppress(KeyError):  # another thread was first
+        while _idle:
+            _idle.popitem()[1].close()
+
+
+os.register_at_fork(before=_close_idle)  # a child would wait, as it ends, for threads that only its parent has
+
+
 def _let_go(connection: duckdb.DuckDBPyConnection) -> bool:
     """Close the file, of which all is committed; whether that went well."""
     try:

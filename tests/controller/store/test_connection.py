@@ -1,5 +1,7 @@
 """A DuckDB outlives the use of a file, and the file is open only as long as it is used."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -70,6 +72,27 @@ def test_of_many_files_a_few_are_remembered(tmp_path: Path, monkeypatch: pytest.
     for path in (*paths, paths[-1], paths[0]):
         Store(path).add_benchmark(invented.benchmark(str(path.stem) * 8))
     assert asked == [*paths, paths[0]]
+
+
+def test_a_child_that_was_forked_off_uses_the_store_and_ends_by_itself(tmp_path: Path) -> None:
+    script = """
+import os, sys
+from pathlib import Path
+from enginebench_controller.store.store import Store
+first, *others = sys.argv[1:]
+count = lambda path: len(Store(Path(path)).benchmarks())
+print(count(first), flush=True)
+if not (child := os.fork()):
+    print([count(path) for path in (first, *others)], flush=True)
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), count(first))
+"""
+    paths = [tmp_path / f"{number}.duckdb" for number in range(connection._MOST_IDLE + 1)]
+    for path in paths:
+        Store(path).add_benchmark(invented.benchmark())
+    command = [sys.executable, "-c", script, *map(str, paths)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("1\n[1, 1, 1]\n7 1\n", "")
 
 
 @pytest.mark.parametrize(
