@@ -21,8 +21,8 @@ def memory_limit_bytes(root: Path) -> int | None:
     """Memory granted, in bytes; the tightest of all enclosing groups, None when unlimited or unknown."""
     v2 = _texts(root, "", "memory.max")
     v1 = _texts(root, "memory", "memory.limit_in_bytes")
-    limits = [int(text) for text in [*v2, *v1] if text.strip().isdigit()]
-    return min((limit for limit in limits if limit < _V1_UNLIMITED_BYTES), default=None)
+    limits = map(_number, [*v2, *v1])
+    return min((limit for limit in limits if limit is not None and limit < _V1_UNLIMITED_BYTES), default=None)
 
 
 def oom_kills(root: Path) -> int | None:
@@ -30,8 +30,9 @@ def oom_kills(root: Path) -> int | None:
     own = [*_texts(root, "", "memory.events"), *_texts(root, "memory", "memory.oom_control")]
     for text in [*own[:1], _read(root / "proc/vmstat") or ""]:
         for line in text.splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
+            name, _, count = line.partition(" ")
+            if name == "oom_kill" and (kills := _number(count)) is not None:
+                return kills
     return None
 
 
@@ -54,17 +55,25 @@ def throttled_ns(cpu_stat: bytes) -> int | None:
 
 def _v2_quotas(root: Path) -> Iterator[float]:
     for text in _texts(root, "", "cpu.max"):
-        quota, period = text.split()
-        if quota != "max":
-            yield int(quota) / int(period)
+        quota, _, period = text.partition(" ")
+        yield from _cores(quota, period)
 
 
 def _v1_quotas(root: Path) -> Iterator[float]:
     quotas = _texts(root, "cpu", "cpu.cfs_quota_us")
     periods = _texts(root, "cpu", "cpu.cfs_period_us")
     for quota, period in zip(quotas, periods, strict=False):
-        if int(quota) > 0:
-            yield int(quota) / int(period)
+        yield from _cores(quota, period)
+
+
+def _cores(quota: str, period: str) -> Iterator[float]:
+    """The quota in cores; nothing for none, "max" or -1, and for what is written in no known form."""
+    if (granted := _number(quota)) and (of := _number(period)):
+        yield granted / of
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.strip().isdecimal() else None
 
 
 def _texts(root: Path, controller: str, file: str) -> Iterator[str]:
@@ -88,16 +97,17 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _group_path(root: Path, controller: str) -> str | None:
-    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controller in controllers.split(","):
+    for line in (_read(root / "proc/self/cgroup") or "").split("\n"):  # a name may hold other ends of lines
+        _, _, group = line.partition(":")
+        controllers, colon, path = group.partition(":")
+        if colon and controller in controllers.split(","):
             return path
     return None
 
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text()
+        return path.read_text(errors="surrogateescape")  # a group's name is any bytes, and is to open its folder
     except OSError:
         return None
 

@@ -1,9 +1,10 @@
 """A file of /proc or /sys that is kept open and read again and again, and what a source of such facts is."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 _ENOUGH_BYTES = 512
 """More than any line of interest is long; /proc/stat goes on for pages."""
@@ -16,15 +17,20 @@ class AbsentError(Exception):
 class KeptFile:
     """An open file of /proc or /sys; closed with the object."""
 
-    def __init__(self, path: Path, root: Path) -> None:
-        """Raises `AbsentError` where the file cannot be read. `root` is left out of the reason."""
-        self._name = f"/{path.relative_to(root)}" if path.is_relative_to(root) else str(path)
+    def __init__(self, path: Path, root: Path, must_answer: bool = True) -> None:
+        """Raises `AbsentError` where the file cannot be read. `root` is left out of the reason.
+
+        Without `must_answer` it need only open: a sensor of cores that are switched off may answer later.
+        """
+        name = f"/{path.relative_to(root)}" if path.is_relative_to(root) else str(path)
+        self._name = os.fsencode(name).decode(errors="replace")  # a message holds no bytes that are not UTF-8
         self._descriptor = -1
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise AbsentError(reason(error, self._name)) from error
-        self.read()
+        if must_answer:
+            self.read()
 
     def read(self) -> bytes:
         """What the file says now, from its beginning. Raises `AbsentError` where the kernel gives an error instead."""
@@ -33,13 +39,19 @@ class KeptFile:
         except OSError as error:
             raise AbsentError(reason(error, self._name)) from error
 
-    def integer(self) -> int:
+    def integer(self, base: int = 10) -> int:
         """The number the file consists of. Raises `AbsentError` for anything else."""
         text = self.read()
         try:
-            return int(text)
+            return int(text, base)
         except ValueError:
             raise AbsentError(f"not a number: {self._name}") from None
+
+    def within(self, lowest: int, highest: int) -> int:
+        """The number, if it can be true. Raises `AbsentError` for one that is beyond."""
+        if not lowest <= (number := self.integer()) <= highest:
+            raise AbsentError(f"no number that can be true: {self._name}")
+        return number
 
     def text(self) -> str:
         """The word the file consists of."""
@@ -60,6 +72,29 @@ def reason(error: OSError, name: str) -> str:
 
 
 Probe = Callable[[], Mapping[str, Any]]
+
+_Answer = TypeVar("_Answer")
+
+
+def answers(asked: Iterable[Callable[[], _Answer]]) -> list[_Answer]:
+    """What those answer that can: one dead file of several does not hide the others.
+
+    Raises `AbsentError` where none can, with the reason of the first.
+    """
+    found, refusals = [], []
+    for ask in asked:
+        try:
+            found.append(ask())
+        except AbsentError as error:
+            refusals.append(error)
+    if not found:
+        raise refusals[0] if refusals else AbsentError("nothing here tells")
+    return found
+
+
+def kept(paths: Iterable[Path], root: Path) -> list[KeptFile]:
+    """Those of these files that open, whether or not they answer now; raises as `answers` does."""
+    return answers(partial(KeptFile, path, root, must_answer=False) for path in paths)
 
 
 def word(path: Path) -> str:

@@ -16,10 +16,12 @@ import pytest
 from machine import CPU, write
 
 from enginebench_agent.machine.cores import kinds_of_cores, physical_cores
+from enginebench_agent.machine.evidence import EvidenceReader
 from enginebench_agent.machine.host import read_host_facts
 from enginebench_agent.worker.confine import confine_to_cores
 from enginebench_plugins.spec import UnsupportedSettingsError
 from enginebench_proto.agreed import processor
+from enginebench_proto.v1.measurement_pb2 import Evidence
 
 V8_2 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp"
 X86 = "fpu sse4_2 avx f16c fma avx2 avx_vnni"
@@ -302,3 +304,195 @@ def test_whole_machines_that_are_programs_are_told(
     found = processor.emulation(tmp_path, "x86_64")
     assert processor.virtualization(tmp_path) == virtual
     assert (found is None) == (emulated is None) and (emulated or "") in (found or "")
+
+
+THERMAL = "sys/class/thermal"
+HWMON = "sys/class/hwmon/hwmon2"
+FIRMWARE = "sys/devices/platform/soc/soc:firmware/get_throttled"
+
+
+def one_block(root: Path, cpus: Sequence[int] = (0, 1)) -> Evidence:
+    """The evidence of a block in which nothing happens."""
+    reader = EvidenceReader(cpus, root)
+    reader.begin()
+    return reader.end()
+
+
+def write_zones(root: Path, **zones: int | str) -> None:
+    for number, (kind, temperature) in enumerate(zones.items()):
+        write(root, f"{THERMAL}/thermal_zone{number}/type", kind)
+        write(root, f"{THERMAL}/thermal_zone{number}/temp", temperature)
+
+
+def write_coolers(root: Path, coolers: Mapping[str, int | str]) -> None:
+    for number, (kind, state) in enumerate(coolers.items()):
+        write(root, f"{THERMAL}/cooling_device{number}/type", kind)
+        write(root, f"{THERMAL}/cooling_device{number}/cur_state", state)
+
+
+def write_guard(root: Path, cpu: int, **counts: int | str) -> None:
+    for name, count in counts.items():
+        write(root, f"{CPU}/cpu{cpu}/thermal_throttle/{name}", count)
+
+
+GUARDS = (
+    "core_throttle_count",
+    "package_throttle_count",
+    "core_throttle_total_time_ms",
+    "package_throttle_total_time_ms",
+)
+
+
+@pytest.mark.parametrize("risen", GUARDS)
+def test_each_count_of_intels_guard_tells_of_heat_within_the_block(risen: str, tmp_path: Path) -> None:
+    for cpu in (0, 1, 2):
+        write_guard(tmp_path, cpu, **dict.fromkeys(GUARDS, 7))
+    reader = EvidenceReader([0, 1], tmp_path)
+    reader.begin()
+    write_guard(tmp_path, 2, core_throttle_count=9)  # no processor of this run
+    assert reader.end().held_back_by == ""
+    reader.begin()
+    write_guard(tmp_path, 1, **{risen: 8})
+    assert reader.end().held_back_by == "heat"
+    reader.begin()
+    assert reader.end().held_back_by == ""
+
+
+def test_what_was_hot_before_a_block_is_not_held_against_it(tmp_path: Path) -> None:
+    write_guard(tmp_path, 0, core_throttle_count=0)
+    reader = EvidenceReader([0], tmp_path)
+    write_guard(tmp_path, 0, core_throttle_count=3)  # in the warm-up, or in another one's turn
+    reader.begin()
+    assert reader.end().held_back_by == ""
+
+
+@pytest.mark.parametrize("dead", [[0], [0, 1]])
+def test_a_guard_that_could_not_be_read_as_a_block_began_blames_nothing_on_it(dead: list[int], tmp_path: Path) -> None:
+    write_coolers(tmp_path, {"Processor": 0})
+    for cpu in (0, 1):
+        write_guard(tmp_path, cpu, core_throttle_count=1)
+    reader = EvidenceReader([0, 1], tmp_path)
+    for cpu in dead:
+        write_guard(tmp_path, cpu, core_throttle_count="")
+    reader.begin()
+    for cpu in dead:
+        write_guard(tmp_path, cpu, core_throttle_count=5)
+    evidence = reader.end()
+    assert evidence.HasField("held_back_by") and evidence.held_back_by == ""
+
+
+def test_the_guard_of_a_great_server_takes_not_all_the_files_a_process_may_open(tmp_path: Path) -> None:
+    for cpu in range(200):
+        write_guard(tmp_path, cpu, **dict.fromkeys(GUARDS, 0))
+        write(tmp_path, f"{CPU}/cpu{cpu}/topology/physical_package_id", cpu % 2)
+    before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    reader = EvidenceReader(range(200), tmp_path)
+    assert sum(1 for _ in Path("/proc/self/fd").iterdir()) - before <= 200 + 2 * 2
+    reader.begin()
+    for cpu in range(1, 200, 2):  # each processor of a package shows the package's
+        write_guard(tmp_path, cpu, package_throttle_total_time_ms=4)
+    assert reader.end().held_back_by == "heat"
+
+
+@pytest.mark.parametrize(("cpus", "held_back_by"), [((0, 1), "cooling"), ((1,), "cooling"), ((2, 3), "")])
+def test_a_cooler_of_other_processors_says_nothing_of_these(
+    cpus: Sequence[int], held_back_by: str, tmp_path: Path
+) -> None:
+    for cpu in range(4):
+        (policy := tmp_path / CPU / f"cpufreq/policy{cpu // 2 * 2}").mkdir(parents=True, exist_ok=True)
+        (tmp_path / CPU / f"cpu{cpu}").mkdir()
+        (tmp_path / CPU / f"cpu{cpu}/cpufreq").symlink_to(policy)
+    write_coolers(tmp_path, {"cpufreq-cpu0": 2, "cpufreq-cpu2": 0})
+    assert one_block(tmp_path, cpus).held_back_by == held_back_by
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "held_back_by"),
+    [
+        ("thermal-cpufreq-0", 1, "cooling"),
+        ("Processor", 1, "cooling"),
+        ("intel_powerclamp", 30, "cooling"),
+        ("intel_powerclamp", -1, ""),  # at rest
+        ("cpu-idle", 50, "cooling"),
+        ("idle-cpu0", 50, "cooling"),
+        ("thermal-idle-0", 50, "cooling"),
+    ],
+)
+def test_lower_frequencies_and_injected_idleness_cool(kind: str, state: int, held_back_by: str, tmp_path: Path) -> None:
+    write_coolers(tmp_path, {kind: state})
+    evidence = one_block(tmp_path)
+    assert evidence.HasField("held_back_by") and evidence.held_back_by == held_back_by
+
+
+def test_one_sign_of_being_held_back_that_is_dead_hides_no_other(tmp_path: Path) -> None:
+    write_coolers(tmp_path, {"Processor": "", "intel_powerclamp": 5})
+    write(tmp_path, FIRMWARE, "50005")
+    write_guard(tmp_path, 0, core_throttle_count="")
+    assert one_block(tmp_path).held_back_by == "under-voltage, throttled, cooling"
+    reader = EvidenceReader([0], tmp_path)
+    reader.begin()
+    write(tmp_path, FIRMWARE, "none")
+    assert reader.end().held_back_by == "cooling"
+    reader.begin()
+    write_coolers(tmp_path, {"Processor": "", "intel_powerclamp": ""})
+    assert not reader.end().HasField("held_back_by")
+
+
+@pytest.mark.parametrize(
+    ("zones", "temperature"),
+    [
+        ({"cpu0-thermal": 48_000, "cpu4-thermal": ""}, 48_000),  # a cluster that is switched off
+        ({"cpu-thermal": 48_000, "soc0-thermal": -256_000, "soc1-thermal": 2**31 - 1}, 48_000),
+        ({"cpu-thermal": 2**64 - 1}, None),
+        ({"cpu-thermal": -40_001}, None),
+        ({"cpu-thermal": -40_000}, -40_000),
+        ({"cpu-thermal": 150_001}, None),
+        ({"AO-therm": 40_000, "GPU-therm": 60_000, "PMIC-Die": 100_000}, 40_000),
+        ({"acpitz": 27_800, "iwlwifi_1": ""}, 27_800),
+        ({"BAT0": 27_800, "iwlwifi_1": 50_000, "nvme": 60_000}, None),
+    ],
+)
+def test_what_is_no_temperature_of_a_processor_is_left_out(
+    zones: dict[str, int | str], temperature: int | None, tmp_path: Path
+) -> None:
+    write_zones(tmp_path, **zones)
+    evidence = one_block(tmp_path)
+    assert evidence.HasField("temperature_millicelsius") == (temperature is not None)
+    assert evidence.temperature_millicelsius == (temperature or 0)
+
+
+def test_a_zone_that_answers_only_later_is_read_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_zones(tmp_path, cpu0=48_000, cpu4=52_000)
+    read = os.pread
+
+    def refuse_the_hotter(*file: int) -> bytes:
+        if b"52000" in (text := read(*file)):
+            raise BlockingIOError(11, "Resource temporarily unavailable")  # its cores are switched off
+        return text
+
+    with monkeypatch.context() as off:
+        off.setattr(os, "pread", refuse_the_hotter)
+        reader = EvidenceReader([0], tmp_path)
+        reader.begin()
+        assert reader.end().temperature_millicelsius == 48_000
+    assert reader.end().temperature_millicelsius == 52_000
+
+
+@pytest.mark.parametrize(
+    ("labels", "temperature"),
+    [
+        (("Tctl", "Tdie", "Tccd1"), 61_000),
+        (("Tctl", "Tccd1", "Tccd2"), 88_000),
+        (("Tccd1", "Tctl", "Tccd2"), 61_000),
+        ((), 88_000),
+    ],
+)
+def test_the_die_of_a_ryzen_tells_its_temperature_better_than_its_control(
+    labels: Sequence[str], temperature: int, tmp_path: Path
+) -> None:
+    write(tmp_path, f"{HWMON}/name", "k10temp")
+    for number, value in enumerate((88_000, 61_000, 60_000), start=1):
+        write(tmp_path, f"{HWMON}/temp{number}_input", value)
+    for number, label in enumerate(labels, start=1):
+        write(tmp_path, f"{HWMON}/temp{number}_label", label)
+    assert one_block(tmp_path).temperature_millicelsius == temperature

@@ -1,5 +1,6 @@
 """Host facts under file systems made for the purpose: what kernels of many kinds show."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ from machine import CPU, write, write_policies
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.machine.cgroup import cpu_quota_cores, memory_limit_bytes, oom_kills
 from enginebench_agent.machine.host import read_host_facts
+from enginebench_agent.machine.kept_file import AbsentError, KeptFile
 from enginebench_agent.machine.tuning import RECORD, tune
+from enginebench_proto.v1.measurement_pb2 import Evidence
 
 X86 = """processor\t: 0
 model name\t: Intel(R) Xeon(R) Platinum 8480+
@@ -103,6 +106,42 @@ def test_no_limit_is_absent(root: Path) -> None:
 def test_without_a_group_the_machines_own_counter_tells_of_killings(root: Path) -> None:
     write(root, "proc/vmstat", "pgfault 12\noom_kill 2\n")
     assert oom_kills(root) == 2
+
+
+def test_a_control_group_may_have_a_name_that_is_no_text(root: Path) -> None:
+    path = root / "proc/self/cgroup"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"0::/b\xe9n\xe9\xc2\x85\n")
+    folder = Path(os.fsdecode(os.fsencode(root) + b"/sys/fs/cgroup/b\xe9n\xe9\xc2\x85"))
+    for file, text in (("cpu.max", "150000 100000"), ("memory.max", 4096), ("memory.events", "oom_kill 3")):
+        write(folder, file, text)
+    assert (cpu_quota_cores(root), memory_limit_bytes(root), oom_kills(root)) == (1.5, 4096, 3)
+    assert read_host_facts(root, cpus=[0]).cpu_quota_cores == 1.5
+    with pytest.raises(AbsentError) as told:
+        KeptFile(folder / "cpu.stat", root)
+    assert Evidence(missing={"throttled_ns": str(told.value)}), "its name breaks no message"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files"),
+    [
+        ("0::/", {"cpu.max": "", "memory.max": "", "memory.events": "oom_kill"}),
+        ("0::/", {"cpu.max": "max", "memory.events": "oom_kill many"}),
+        ("0::/", {"cpu.max": "100000", "memory.events": "oom_kill "}),
+        ("0::/", {"cpu.max": "100000 0"}),
+        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "", "cpu/cpu.cfs_period_us": "100000"}),
+        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "100000", "cpu/cpu.cfs_period_us": ""}),
+        ("none\n0:", {"cpu.max": "150000 100000"}),
+    ],
+)
+def test_a_control_group_in_a_form_not_known_grants_nothing_known(
+    groups: str, files: dict[str, str], root: Path
+) -> None:
+    write(root, "proc/self/cgroup", groups)
+    for file, text in files.items():
+        write(root, f"sys/fs/cgroup/{file}", text)
+    assert cpu_quota_cores(root) is memory_limit_bytes(root) is oom_kills(root) is None
+    assert not read_host_facts(root, cpus=[0]).HasField("cpu_quota_cores")
 
 
 def test_what_was_tuned_is_told_as_long_as_it_holds(root: Path) -> None:
