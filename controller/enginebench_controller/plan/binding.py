@@ -134,7 +134,7 @@ class Binder:
         found, which = int8.version, "was there already" if int8.was_there else "was made now"
         told = f"{found.name} ({found.digest[:12]}), which {which}: {found.derivation}"
         if int8.is_on_others:
-            told += f"; the inputs of this run are others, as far as is known: {self._better(source, found, shapes)}"
+            told += f"; {int8.calibrated_on.value}: {self._better(source, found, shapes)}"
         self._told[name] = told
         return found
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from enginebench_controller.records import CapturedOutput, ErrorOf, OutputNoise
 from enginebench_controller.verdicts.output_alone import Outputs
-from enginebench_controller.verdicts.output_slices import Elements, far_outside, lost_slices
+from enginebench_controller.verdicts.output_slices import Elements, counted_outputs, far_outside, lost_slices
 
 NOISE_FACTOR = 2.0
 """Two engines may each be as far off as rounding moves outputs, and in opposite directions."""
@@ -31,6 +31,9 @@ _FEW_BITS = 16
 
 _STEPS = 2.0
 """By so much a number of things that INT8 found may be off; a label of few classes may be as near to the right one."""
+
+_FEWEST_MERGED = 2
+"""One item may have the number of all others in INT8 by chance; that two have it, a lost batch axis explains better."""
 
 STRINGS = "str"
 """The element type of outputs of which digests are compared: equal or not."""
@@ -165,7 +168,7 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
     if strings := next((one for one in couples if (one[0].dtype == STRINGS) != (one[1].dtype == STRINGS)), None):
         return Difference(problem=f"output {strings[1].name!r} is {strings[1].dtype}, {name} has {strings[0].dtype}")
     unlike = [couple for couple in couples if couple[0].shape != couple[1].shape]
-    counted = _counted(couples) if unlike and tolerated.is_quantized else frozenset[str]()
+    counted = counted_outputs(couples) if unlike and tolerated.is_quantized else frozenset[str]()
     free = {one.name for one, _ in unlike if one.name in counted or tolerated.shape_is_open(one.name)}
     if wrong := next((one for one in unlike if one[0].name not in free), None):
         return Difference(problem=_shapes_differ(*wrong, name, batch))
@@ -184,7 +187,9 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
     )
     compared = {output: pairs for output, pairs in _pairs(couples, batch).items() if pairs}
     judged = {output: _judged(output, pairs, tolerated) for output, pairs in compared.items()}
-    if few := [output for output, one in judged.items() if one.may_count and one.beyond > 1]:
+    wrong_ones = {output: pairs for output, pairs in compared.items() if judged[output].beyond > 1}
+    lost = _lost_batch(wrong_ones, name, batch, judged)
+    if few := [output for output in wrong_ones if judged[output].may_count and not lost]:
         compared = {output: pairs for output, pairs in compared.items() if output not in few}
         remark = remark or _label_or_number(few[0], name)
     if not compared:
@@ -194,7 +199,6 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
     if judged[farthest].error > tolerated.usual(is_share=judged[farthest].is_share):
         remark = remark or _within_noise(farthest, judged[farthest], name)
     values = {output: pairs for output, pairs in compared.items() if not judged[output].is_share}
-    wrong_ones = {output: pairs for output, pairs in compared.items() if judged[output].beyond > 1}
     differences = (_largest(pair.other - pair.reference) for pairs in values.values() for pair in pairs)
     return Difference(
         max_absolute_error=max(differences, default=None),
@@ -202,7 +206,7 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, t
         largest_relative_error=None if unlike or few else judged[farthest].error,
         cosine=min((_cosine(pairs) for pairs in values.values()), default=None),
         tolerance=judged[worst].tolerance,
-        problem=_lost_batch(wrong_ones, name, batch, judged)
+        problem=lost
         or elsewhere
         or _wrong_values(worst, judged[worst], name)
         or _lost_slices(compared, name, tolerated),
@@ -271,32 +275,6 @@ def _shapes_differ(reference: CapturedOutput, other: CapturedOutput, name: str, 
     if other.shape in {(*before, *after), (*before, 1, *after)}:
         return f"{sentence}: the batch axis is lost"
     return sentence
-
-
-def _counted(couples: Sequence[tuple[CapturedOutput, CapturedOutput]]) -> frozenset[str]:
-    """The outputs that hold as much as is found in an input, as boxes: in eight bits it may be another number.
-
-    It is seen where inputs of one side differ in it, in the same dimensions as the sides. What is empty for all inputs
-    of the other side, and not of the reference, finds nothing any more.
-    """
-    by_name: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
-    for one, other in couples:
-        by_name.setdefault(one.name, []).append((one.shape, other.shape))
-    return frozenset(name for name, shapes in by_name.items() if _is_counted(*zip(*shapes, strict=True)))
-
-
-def _is_counted(ours: Sequence[tuple[int, ...]], theirs: Sequence[tuple[int, ...]]) -> bool:
-    if len({len(shape) for shape in (*ours, *theirs)}) > 1 or (any(map(prod, ours)) and not any(map(prod, theirs))):
-        return False
-    varying = [
-        len(set(one)) > 1 or len(set(other)) > 1
-        for one, other in zip(zip(*ours, strict=True), zip(*theirs, strict=True), strict=True)
-    ]
-    return all(
-        one == other or varies
-        for shape, its in zip(ours, theirs, strict=True)
-        for one, other, varies in zip(shape, its, varying, strict=True)
-    )
 
 
 def _strayed(couples: Iterable[tuple[CapturedOutput, CapturedOutput]], name: str, tolerated: Tolerated) -> str:
@@ -389,11 +367,17 @@ def _cosine(pairs: Sequence[_Pair]) -> float:
 
 def _lost_batch(compared: Mapping[str, Sequence[_Pair]], name: str, batch: Batch, judged: Mapping[str, _Judged]) -> str:
     for output, pairs in compared.items():
-        if _repeats_one_item(pairs, batch.size):
+        may_count = judged[output].may_count
+        if _repeats_one_item(pairs, batch.size) and not (may_count and _merged(pairs) < _FEWEST_MERGED):
             return f"all items of a batch have the same output {output!r}, unlike {name}'s: the batch axis is lost"
-        if _only_first_is_right(pairs, judged[output]):
+        if not may_count and _only_first_is_right(pairs, judged[output]):
             return f"only the first item of a batch has the output {output!r} of {name}: the batch axis is lost"
     return ""
+
+
+def _merged(pairs: Sequence[_Pair]) -> int:
+    """How many numbers more than one the reference has for each input, all together."""
+    return sum(np.unique(pair.reference).size - 1 for pair in pairs)
 
 
 def _lost_slices(compared: Mapping[str, Sequence[_Pair]], name: str, tolerated: Tolerated) -> str:

@@ -4,13 +4,15 @@ One step of eight bits is more than all of them then, and yet small beside the l
 And what of values that have no partner in the reference, as it found another number of things, cannot be right.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
+
+from enginebench_controller.records import CapturedOutput
 
 _FEWEST_ELEMENTS = 8
 """A slice of which fewer were kept tells nothing: few may well be alike."""
@@ -27,6 +29,15 @@ _FEWEST_KNOWN = 32
 _AROUND = 10.0
 _AROUND_FEW = 1_000.0
 """What is garbage is so by orders of magnitude; what was found is only elsewhere."""
+
+_PADDING = (0.0, -1.0)
+"""With one of these, and nothing else, is filled what has room for things and found none."""
+
+_ABSURD = 1e6
+"""No pixel, class or score is as large."""
+
+_MOST = 0.5
+"""Of a box in a large picture two numbers of four may be beyond a thousand."""
 
 _LABELS = 10_000
 """Classes and places in a list of what was found are hardly more."""
@@ -70,12 +81,25 @@ def lost_slices(inputs: Sequence[Elements], output: str, name: str) -> str:
     return ""
 
 
+def counted_outputs(couples: Iterable[tuple[CapturedOutput, CapturedOutput]]) -> frozenset[str]:
+    """The names of outputs that hold as much as is found in an input, as boxes: in eight bits it may be another number.
+
+    It is seen where inputs of one side differ in it, in the same dimensions as the sides. What is empty for all inputs
+    of the other side, and not of the reference, finds nothing any more.
+    """
+    by_name: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
+    for one, other in couples:
+        by_name.setdefault(one.name, []).append((one.shape, other.shape))
+    return frozenset(name for name, shapes in by_name.items() if _is_counted(*zip(*shapes, strict=True)))
+
+
 def far_outside(ours: Numbers, theirs: Numbers, *, output: str, name: str, free_share: float) -> str:
     """Which of their values, of all inputs and in whichever order, are not of the kind of ours: a sentence, or empty.
 
     They belong into the range of ours, which are `name`'s, and `_AROUND` times as far around it as it is wide, or
-    reaches from 0; much farther where ours are few. Where all are whole numbers, they may be labels of what the
-    reference does not find. A share of them is free to lie elsewhere.
+    reaches from 0, at least 1; much farther where ours are few. Where all are whole numbers, they may be labels of what
+    the reference does not find. A share of them is free to lie elsewhere. Where ours are nothing but padding, which
+    tells no size, wrong is only what is absurd for anything; or most of theirs, if they are large beside many of ours.
     """
     of_theirs = f"of {theirs.size:,} captured values of output {output!r} are"
     if any(is_broken(theirs).any() and not is_broken(ours).any() for is_broken in (np.isnan, np.isinf)):
@@ -84,15 +108,41 @@ def far_outside(ours: Numbers, theirs: Numbers, *, output: str, name: str, free_
     if not known.size:
         return ""
     low, high = float(known.min()), float(known.max())
-    margin = _AROUND * max(high - low, abs(low), abs(high))
-    if known.size < _FEWEST_KNOWN:
-        margin = _AROUND_FEW * max(margin, 1.0)
-    if all((one == np.rint(one)).all() for one in (known, finite)):
+    are_whole = all((one == np.rint(one)).all() for one in (known, finite))
+    for margin, free in _margins(low, high, known.size, are_whole=are_whole, free_share=free_share):
+        outside = int(np.count_nonzero((finite < low - margin) | (finite > high + margin)))
+        if outside > free * theirs.size:
+            return f"{outside:,} {of_theirs} far from those of {name}, which lie from {low:.3g} to {high:.3g}"
+    return ""
+
+
+def _margins(
+    low: float, high: float, count: int, *, are_whole: bool, free_share: float
+) -> Iterator[tuple[float, float]]:
+    """How far around a range of so many values others may lie, and which share of them is free to lie elsewhere."""
+    margin = max(_AROUND * max(high - low, abs(low), abs(high)), 1.0)
+    if count < _FEWEST_KNOWN:
+        margin *= _AROUND_FEW
+    if are_whole:
         margin = max(margin, _LABELS)
-    outside = int(np.count_nonzero((finite < low - margin) | (finite > high + margin)))
-    if outside <= free_share * theirs.size:
-        return ""
-    return f"{outside:,} {of_theirs} far from those of {name}, which lie from {low:.3g} to {high:.3g}"
+    is_padding = low == high and low in _PADDING
+    yield (_ABSURD if is_padding else margin), free_share
+    if is_padding and count >= _FEWEST_KNOWN:
+        yield max(margin, _AROUND_FEW), max(free_share, _MOST)
+
+
+def _is_counted(ours: Sequence[tuple[int, ...]], theirs: Sequence[tuple[int, ...]]) -> bool:
+    if len({len(shape) for shape in (*ours, *theirs)}) > 1 or (any(map(prod, ours)) and not any(map(prod, theirs))):
+        return False
+    varying = [
+        len(set(one)) > 1 or len(set(other)) > 1
+        for one, other in zip(zip(*ours, strict=True), zip(*theirs, strict=True), strict=True)
+    ]
+    return all(
+        one == other or varies
+        for shape, its in zip(ours, theirs, strict=True)
+        for one, other, varies in zip(shape, its, varying, strict=True)
+    )
 
 
 def _lost(inputs: Sequence[Elements], axis: int, size: int) -> tuple[Sequence[int], float, bool] | None:

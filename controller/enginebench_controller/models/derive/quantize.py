@@ -1,9 +1,11 @@
 """INT8 versions: how they are asked for, and what they are calibrated on: seeded inputs, or given samples."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -147,16 +149,56 @@ class _Wish:
         if self.given is not None:
             values = given_values(bound.inputs, self.said)
             found = self.given.outline(bound.inputs, values)
-            files = fingerprint(self.given.folder, _needing_files(bound.inputs, values))
+            files = _RULE + fingerprint(self.given.folder, _needing_files(bound.inputs, values))
             asked = Calibration(found.name, files, found.count, found.samples, found.images, found.preparation)
         else:
             values, asked = bound.varied_values(self.said), Calibration(count=self.samples)
         return replace(asked, values=tuple(map(str, values)), sizes=tuple(_closed(own, bound, self.shapes)))
 
 
-def _is_alike(asked: Calibration, made: Calibration) -> bool:
-    """Whether both are of the same samples, prepared alike, however many of them were taken."""
-    return replace(made, folder=asked.folder, count=asked.count, preparation=asked.preparation) == asked
+_RULE = "2:"
+"""Of `fingerprint`, which had another one once: files that are told by that are not known, and no others for it."""
+
+
+class CalibratedOn(Enum):
+    """Whether a version was calibrated on the inputs that are asked for; the value is what to say of it."""
+
+    THESE = ""
+    OTHERS = "the inputs of this run are others, as far as is known"
+    UNKNOWN = "whether it was calibrated on the inputs of this run is not known"
+
+
+def _calibrated_on(asked: Calibration, version: ModelVersion) -> CalibratedOn:
+    """That is on the same samples, prepared alike, however many of them were taken and whatever their folder's name.
+
+    Where a record of before has the words alone, these tell seeded inputs, and of files no more than a name.
+    """
+    made = _calibration(version)
+    if made is None:
+        return CalibratedOn.OTHERS if _SEEDED.match(_said_of(version)) else CalibratedOn.UNKNOWN
+    files, count, preparation = asked.files, asked.count, asked.preparation
+    if replace(made, folder=asked.folder, files=files, count=count, preparation=preparation) != asked:
+        return CalibratedOn.OTHERS
+    if made.files.removeprefix(_RULE) == files.removeprefix(_RULE):
+        return CalibratedOn.THESE
+    return CalibratedOn.OTHERS if made.files.startswith(_RULE) else CalibratedOn.UNKNOWN
+
+
+_SEEDED = re.compile(r"\d+ inputs of seed \d+(?:,| with |$)")
+
+
+def _farness(asked: Calibration, version: ModelVersion) -> int:
+    """0 of what is asked for, 1 of another selection, 2 where it may be by the folder's name, 3 of all else."""
+    made = _calibration(version)
+    match _calibrated_on(asked, version):
+        case CalibratedOn.THESE:
+            is_selected_alike = made and (made.count, made.preparation) == (asked.count, asked.preparation)
+            return 0 if is_selected_alike else 1
+        case CalibratedOn.UNKNOWN:
+            is_named = made.folder == asked.folder if made else f" inputs of {asked.folder} (" in _said_of(version)
+            return 2 if is_named else 3
+        case CalibratedOn.OTHERS:
+            return 3
 
 
 def _closed(own: ModelDescription, bound: Binding, shapes: GivenShapes) -> Iterator[str]:
@@ -225,13 +267,22 @@ def _calibration(version: ModelVersion) -> Calibration | None:
     return version.derivation.calibration if version.derivation else None
 
 
+def _said_of(version: ModelVersion) -> str:
+    return version.derivation.said if version.derivation else ""
+
+
 @dataclass(frozen=True)
 class Int8Version:
-    """What `int8:` stands for. `is_on_others`: it was there already, calibrated on other inputs than the given ones."""
+    """What `int8:` stands for, whether it was there already, and whether it was calibrated on the given inputs."""
 
     version: ModelVersion
     was_there: bool
-    is_on_others: bool = False
+    calibrated_on: CalibratedOn = CalibratedOn.THESE
+
+    @property
+    def is_on_others(self) -> bool:
+        """Whether it is on other inputs than the given ones, or may be."""
+        return self.calibrated_on is not CalibratedOn.THESE
 
 
 def int8_version(
@@ -244,7 +295,8 @@ def int8_version(
     """The INT8 version of a model that was calibrated on the `given` inputs, or else the newest; made where none is.
 
     That is so of as many samples, prepared alike, however many of them were taken. The files are known by their names
-    and sizes, and by how some begin: nothing is decoded.
+    and sizes, and by how up to 63 of them, at equal distances, begin and end: nothing is decoded. Where none is known
+    to be on these, one that may be, as its folder is called so, is preferred to the newest.
 
     One is made on `given` inputs, or on seeded ones. Of `shapes` and of what is `said` that counts which is of inputs
     that the model has. Raises as `quantize` does.
@@ -261,7 +313,6 @@ def int8_version(
     # Inputs that cannot calibrate may well be measured; where they do not fit, whoever prepares the run says so.
     with suppress(InputError):
         asked = _Wish(shapes=meant, given=given, said=filled).calibration(own, bind(own, 1, meant))
-        made = [(one, told) for one in known if (told := _calibration(one)) is not None]
-        alike = [one for one, told in made if told == asked] or [one for one, told in made if _is_alike(asked, told)]
-        return Int8Version((alike or known)[0], was_there=True, is_on_others=not alike)
+        chosen = min(known, key=lambda one: _farness(asked, one))
+        return Int8Version(chosen, was_there=True, calibrated_on=_calibrated_on(asked, chosen))
     return Int8Version(known[0], was_there=True)

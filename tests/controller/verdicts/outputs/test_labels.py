@@ -32,10 +32,10 @@ def between_engines(labels, others, **fields):
     return check(measured("onnxruntime", labels, batch=1), measured("x", others, batch=1, **fields))["x"]
 
 
-def of_int8(labels, others, **fields):
+def of_int8(labels, others, *, batch=1, **fields):
     """The check of an INT8 version beside its original."""
-    original = measured("onnxruntime", labels, batch=1, model_digest=ORIGINAL.digest)
-    made = measured("x", others, precision="int8", batch=1, model_digest=INT8.digest, **fields)
+    original = measured("onnxruntime", labels, batch=batch, model_digest=ORIGINAL.digest)
+    made = measured("x", others, precision="int8", batch=batch, model_digest=INT8.digest, **fields)
     return check(original, made, models=MODELS)["x"]
 
 
@@ -158,6 +158,40 @@ def test_a_number_an_item_that_is_far_off_is_wrong_in_int8_too():
     assert of_int8(numbers(*COUNTS), numbers(0, 0, 0, *COUNTS[3:])).problem.startswith("37.5 % of the elements")
 
 
+def batches(*values):
+    """One number for each item of the batch of each input."""
+    return np.array(values).reshape(len(values), -1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "others"),
+    [
+        pytest.param(batches((500, 501, 502, 500)), batches((500,) * 4), id="three labels"),
+        pytest.param(batches((500, 501), (38, 40), (7, 7)), batches((500,) * 2, (39,) * 2, (7,) * 2), id="pairs"),
+    ],
+)
+def test_a_batch_whose_items_all_have_one_label_in_int8_has_lost_its_axis_however_near_the_labels_are(labels, others):
+    found = of_int8(labels, others, batch=labels.shape[1])
+
+    assert found.problem == (
+        "all items of a batch have the same output 'scores', unlike onnxruntime 1.0's: the batch axis is lost"
+    )
+    assert found.remark == ""
+
+
+@pytest.mark.parametrize(
+    ("counts", "others"),
+    [
+        pytest.param(batches((7, 7, 8, 7)), batches((7, 7, 7, 7)), id="all alike, as one differed before"),
+        pytest.param(batches((30, 19, 25, 8)), batches((30, 18, 26, 9)), id="only the first is right"),
+    ],
+)
+def test_a_number_an_item_that_may_have_come_so_by_chance_is_no_lost_batch_axis(counts, others):
+    found = of_int8(counts, others, batch=4)
+
+    assert found.problem == "" and "cannot be judged: it is one integer an item" in found.remark
+
+
 @pytest.mark.parametrize("check_of", [between_engines, of_int8])
 def test_labels_of_which_one_is_right_are_wrong_however_near_all_others_are(check_of):
     """The padding, the background and the number of the input stay what they are."""
@@ -230,6 +264,27 @@ def test_what_only_int8_has_found_may_be_where_the_reference_found_nothing(befor
     assert of_int8(before, after).problem == ""
 
 
+BOX = np.array([[1500.5, 300.25, 1900.5, 1070.75]], np.float32)
+SCORE = np.array([[0.6, 0, 0, 0]], np.float32)
+
+
+@pytest.mark.parametrize("padding", [0.0, -1.0])
+@pytest.mark.parametrize("rows", [1, 7, 8, 20])
+@pytest.mark.parametrize(
+    "what",
+    [pytest.param(BOX, id="a box"), pytest.param(SCORE, id="a score"), pytest.param(SCORE / 1e9, id="hardly any")],
+)
+def test_beside_padding_alone_whatever_int8_finds_may_be_right(padding, rows, what):
+    found = of_int8(filled(padding, rows, 0), [*filled(padding, rows), what])
+
+    assert (found.problem, found.largest_relative_error) == ("", None)
+    assert "'scores' cannot be judged: how much of it there is depends on the input" in found.remark
+
+
+def test_beside_many_that_are_tiny_others_may_be_small():
+    assert of_int8(filled(1e-6, 5, 9, 3), [*filled(1e-6, 5, 8), *filled(0.6, 3)]).problem == ""
+
+
 @pytest.mark.parametrize(
     "others",
     [
@@ -261,6 +316,7 @@ def test_indices_of_another_number_may_be_others_here_and_there_and_not_most():
     ("before", "after"),
     [
         pytest.param(filled(0.0, 5, 9, 3, 4), float_boxes(5, 8, 3, 4, low=-3000, high=3000), id="where all were zero"),
+        pytest.param(filled(0.0, 1, 0), [*filled(0.0, 1), *filled(-2e6, 1)], id="where few were zero"),
         pytest.param(filled(0.5, 1, 2, 1, 1), filled(1e30, 1, 3, 1, 1), id="beside few"),
     ],
 )
