@@ -224,7 +224,7 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
 async def _recommended(_home: Home, asked: RecommendOrder, _watcher: object) -> object:
     order = invented_recommendations.order(targets=asked.targets)
     carry_out = invented_recommendations.for_two_targets if order.targets else invented_recommendations.carried_out
-    return invented_recommendations.search(order), carry_out(order)
+    return invented_recommendations.search(order, carry_out(order))
 
 
 def _soon(result: Any) -> Callable[..., Any]:

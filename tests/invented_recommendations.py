@@ -10,7 +10,8 @@ from enginebench_controller.plan.configurations import BoundModel
 from enginebench_controller.plan.points import space
 from enginebench_controller.plan.recommend import limit_words, make_order
 from enginebench_controller.records import InputTensor, ModelFile, ModelVersion, Search, SearchKind
-from enginebench_controller.verdicts.recommend.answer import recommendation, recommendations
+from enginebench_controller.verdicts.recommend.answer import answer_document
+from enginebench_controller.verdicts.recommend.answering import recommendation, recommendations
 from enginebench_controller.verdicts.recommend.candidates import SearchTerms, Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.search import answer, next_step
@@ -69,8 +70,11 @@ def for_two_targets(asked):
 
 
 def search(asked, found=None):
-    """The search as the store keeps it, without its answer."""
-    return Search(ID, SearchKind.RECOMMEND, "net", invented.CREATED_NS, asked.document())
+    """The search as the store keeps it, with its answer where that is `found`."""
+    made = Search(ID, SearchKind.RECOMMEND, "net", invented.CREATED_NS, asked.document())
+    if found is None:
+        return made
+    return replace(made, answer=answer_document(found), ended_at_unix_ns=invented.CREATED_NS + 1)
 
 
 def figures(point, factor=1.0):

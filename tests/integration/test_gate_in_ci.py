@@ -6,9 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import parse_qs
 
 import numpy as np
 import onnx
@@ -86,12 +90,12 @@ class Repository:
             (self.folder / name).mkdir()
         (self.folder / "home" / "agent").mkdir(parents=True)
         (self.folder / "home" / "agent" / "agent.toml").write_text(only("onnxruntime"))
-        self._program("gh", _GH)
-        self._program("enginebench", f"#!{sys.executable}\n{_ENGINEBENCH}")
-        self._program("python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        self.program("gh", _GH)
+        self.program("enginebench", f"#!{sys.executable}\n{_ENGINEBENCH}")
+        self.program("python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         self.git("init", "--quiet", "--initial-branch", "main")
 
-    def _program(self, name: str, text: str) -> None:
+    def program(self, name: str, text: str) -> None:
         path = self.folder / "bin" / name
         path.write_text(text)
         path.chmod(0o755)
@@ -126,6 +130,11 @@ class Repository:
         )
 
     @property
+    def worktrees(self) -> int:
+        """How many there are, with the checkout itself."""
+        return len(self.git("worktree", "list").splitlines())
+
+    @property
     def comments(self) -> list[str]:
         kept = self.folder / "comments.json"
         return list(json.loads(kept.read_text()).values()) if kept.exists() else []
@@ -150,18 +159,19 @@ def run_action(repository: Repository, base_commit: str, *, job_index: str = "0"
         "github.event_name": "pull_request",
         "github.event.pull_request.number": "7",
         "github.event.pull_request.base.sha": base_commit,
+        "github.event.pull_request.head.sha": repository.git("rev-parse", "HEAD"),
     }
     (repository.folder / "output").write_text("")
+    code = 0
     for step in action["runs"]["steps"]:
         context |= _outputs(repository, step_id="gate")
-        if not _holds(step.get("if", ""), context):
+        if not _holds(step.get("if", ""), context, failed=code != 0):
             continue
         variables = {name: _filled(value, context) for name, value in step.get("env", {}).items()}
         done = repository.shell(step["run"], variables)
         assert "Traceback" not in done.stderr
-        if done.returncode:
-            return done.returncode
-    return 0
+        code = code or done.returncode
+    return code
 
 
 def run_template(repository: Repository, base_commit: str, **given: str) -> subprocess.CompletedProcess[str]:
@@ -182,9 +192,17 @@ def _filled(text: Any, context: dict[str, str]) -> str:
     return re.sub(r"\$\{\{\s*([\w.-]+)\s*\}\}", lambda found: context[found[1]], str(text))
 
 
-def _holds(condition: str, context: dict[str, str]) -> bool:
-    """Of the conditions that stand in the action: comparisons with a text, all of which must hold."""
-    for part in filter(None, condition.split("&&")):
+def _holds(condition: str, context: dict[str, str], *, failed: bool) -> bool:
+    """Of the conditions that stand in the action: comparisons with a text, all of which must hold.
+
+    After a step that failed there is no other, but for one that asks only not to be cancelled.
+    """
+    parts = [part.strip() for part in condition.removeprefix("${{").removesuffix("}}").split("&&") if part]
+    if failed and "!cancelled()" not in parts:
+        return False
+    for part in parts:
+        if part == "!cancelled()":
+            continue
         name, sign, text = part.split()
         assert sign in ("==", "!="), part
         if (context[name] == text.strip("'")) is not (sign == "=="):
@@ -207,6 +225,8 @@ def test_a_pull_request_that_makes_the_model_slower_fails_with_a_comment_that_sa
     assert "process pairs" in comment
     assert "D = " in comment
     assert (repository.folder / "summary.md").read_text() in comment
+    assert comment.endswith(f"\nOf commit {repository.git('rev-parse', 'HEAD')}.\n")
+    assert repository.worktrees == 1, "what was checked out to compare with is gone"
 
     repository.git("reset", "--quiet", "--hard", before)
     assert run_action(repository, before, **asked, tolerate="99%") == 0
@@ -279,6 +299,34 @@ def test_a_gate_that_cannot_begin_fails_with_its_code_and_comments_nothing(repos
     before = repository.commit(4)
     assert run_action(repository, before, model="models/no-such.onnx", budget="30s") == 2
     assert repository.comments == []
+    assert "there is no model file" in (repository.folder / "summary.md").read_text()
+    assert repository.worktrees == 1
+
+
+def test_a_push_that_cannot_be_measured_rewrites_the_comment_on_the_one_before(repository: Repository) -> None:
+    before = repository.commit(4)
+    asked = {"model": "models/net.onnx", "budget": "2.5s"}
+    assert run_action(repository, before, **asked) == 0
+
+    (repository.work / "models" / "net.onnx").write_bytes(b"no model")
+    repository.git("commit", "--quiet", "--all", "--message", "broken")
+    assert run_action(repository, before, **asked) == 2
+    (comment,) = repository.comments
+    _, _, told = comment.partition("\n\n")
+    assert told.startswith("## enginebench gate: nothing was measured\n\n    error: "), told
+    assert "net.onnx is not a whole ONNX model" in told
+    assert told.endswith(f"\nOf commit {repository.git('rev-parse', 'HEAD')}.\n")
+
+    assert run_action(repository, "0" * 40, **asked) != 0, "no such commit: the step fails before it measures"
+    (comment,) = repository.comments
+    assert "nothing was measured\n\nThe log of the job says why." in comment
+
+
+def test_an_error_in_a_comment_keeps_what_the_arguments_hold_to_itself(repository: Repository) -> None:
+    before = repository.commit(4)
+    repository.program("enginebench", '#!/bin/sh\necho "error: what is hunter2?" >&2\nexit 2\n')
+    assert run_action(repository, before, model="models/net.onnx", arguments="--batch 2 --password=hunter2") == 2
+    assert "\n    error: what is …?\n" in (repository.folder / "summary.md").read_text()
 
 
 def test_a_model_that_is_new_in_a_pull_request_passes_with_nothing_to_compare(repository: Repository) -> None:
@@ -293,6 +341,7 @@ def test_a_model_that_is_new_in_a_pull_request_passes_with_nothing_to_compare(re
 
     done = run_template(repository, before, GATE_MODEL="models/net.onnx")
     assert done.returncode == 0 and "nothing to compare it with" in done.stdout
+    assert repository.worktrees == 1
 
 
 def test_a_model_that_git_holds_is_compared_by_its_absolute_path_too(repository: Repository) -> None:
@@ -312,6 +361,8 @@ def test_a_model_that_git_does_not_hold_is_not_taken_for_a_new_one(repository: R
     assert run_action(repository, before, model=name) == 2
     done = run_template(repository, before, GATE_MODEL=name)
     assert done.returncode == 2 and "there is no model file" in done.stderr
+    assert (repository.work / "gate.md").read_text().startswith("## enginebench gate: nothing was measured\n")
+    assert repository.worktrees == 1, "of a gate that fails nothing is left checked out, either"
 
 
 def test_what_the_target_branch_did_meanwhile_is_no_doing_of_a_merge_request(repository: Repository) -> None:
@@ -341,3 +392,80 @@ def test_the_template_for_gitlab_ends_with_the_same_codes(
     assert (repository.work / job["artifacts"]["paths"][0]).read_text().startswith("## enginebench gate: ")
     assert "<testsuites" in (repository.work / job["artifacts"]["reports"]["junit"]).read_text()
     assert (code == 5) is (code == job["allow_failure"]["exit_codes"])
+    assert repository.worktrees == 1
+
+
+class Notes(BaseHTTPRequestHandler):
+    """The notes of a merge request, as GitLab's REST API has them; `token` may read and write them."""
+
+    token = "secret"
+    kept: ClassVar[dict[int, str]] = {}
+
+    def do_GET(self) -> None:
+        known = [{"id": number, "body": body} for number, body in self.kept.items()]
+        self._answer(known if self.headers["PRIVATE-TOKEN"] == self.token else None)
+
+    def do_POST(self) -> None:
+        self._keep(len(self.kept) + 1)
+
+    def do_PUT(self) -> None:
+        self._keep(int(self.path.rpartition("/")[2]))
+
+    def _keep(self, number: int) -> None:
+        assert self.path.startswith("/projects/3/merge_requests/7/notes")
+        text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.kept[number] = parse_qs(text)["body"][0].strip()
+        self._answer({"id": number})
+
+    def _answer(self, document: object) -> None:
+        self.send_response(200 if document is not None else 403)
+        self.end_headers()
+        self.wfile.write(json.dumps(document).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the console."""
+
+
+@pytest.fixture
+def notes() -> Iterator[dict[str, str]]:
+    """What a runner has in its variables, where somebody gave the job a token that may write notes."""
+    Notes.kept.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Notes) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield {
+            "CI_API_V4_URL": f"http://127.0.0.1:{server.server_port}",
+            "CI_MERGE_REQUEST_PROJECT_ID": "3",
+            "CI_MERGE_REQUEST_IID": "7",
+            "CI_JOB_NAME": "gate",
+            "CI_COMMIT_SHA": "c0ffee",
+            "GATE_MODEL": "models/net.onnx",
+            "GATE_BUDGET": "2.5s",
+            "GATE_TOKEN": Notes.token,
+        }
+        server.shutdown()
+
+
+def test_with_a_token_a_merge_request_has_one_note_a_gate_which_is_rewritten(
+    repository: Repository, notes: dict[str, str]
+) -> None:
+    before = repository.commit(4)
+    Notes.kept[1] = "looks good to me"
+    assert run_template(repository, before, **notes).returncode == 5
+    assert Notes.kept[2].startswith("## enginebench gate: cannot tell\n") and "\nOf commit c0ffee.\n" in Notes.kept[2]
+
+    (repository.work / "models" / "net.onnx").write_bytes(b"no model")
+    repository.git("commit", "--quiet", "--all", "--message", "broken")
+    assert run_template(repository, before, **notes, CI_MERGE_REQUEST_SOURCE_BRANCH_SHA="beef").returncode == 2
+    assert Notes.kept[2].startswith("## enginebench gate: nothing was measured\n")
+    assert "\nOf commit beef.\n" in Notes.kept[2]
+    assert Notes.kept[1] == "looks good to me"
+
+    assert run_template(repository, before, **(notes | {"CI_JOB_NAME": "other"})).returncode == 2
+    assert len(Notes.kept) == 2, "where nothing was measured there is no new note"
+
+
+def test_a_note_that_may_not_be_written_is_no_verdict(repository: Repository, notes: dict[str, str]) -> None:
+    before = repository.commit(4)
+    done = run_template(repository, before, **(notes | {"GATE_TOKEN": "expired"}))
+    assert done.returncode == 5 and "the notes of the merge request could not be read" in done.stdout
+    assert not Notes.kept

@@ -1,18 +1,18 @@
 """Which module of `commands` goes on with the searches of a kind, and shows them."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
 from enginebench_controller.cli import commands
-from enginebench_controller.errors import InputError, plainly
+from enginebench_controller.cli.console import remark
+from enginebench_controller.errors import EnginebenchError, InputError, plainly
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search, SearchKind
-from enginebench_controller.runs.searches.holding import orders_file
+from enginebench_controller.runs.searches.holding import as_stored, held, orders_file
 from enginebench_proto.agreed.durable import write_whole
 
 
@@ -31,28 +31,6 @@ class GoneOn:
     error: str | None
 
 
-class SearchCommands(Protocol):
-    """What such a module has."""
-
-    def carry_on(self, home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
-        """Go on with an interrupted search, print its answer, or nothing where `as_json` is None, and write what was
-        asked for.
-
-        Returns the exit code. Raises `InputError` where the answer is there and a file cannot be written.
-        """
-
-    def print_search(self, home: Home, search: Search, *, as_json: bool) -> None:
-        """Print the answer, or how far a search without one has come."""
-
-
-MODULES: Mapping[SearchKind, str] = {SearchKind.BISECT: "bisect", SearchKind.RECOMMEND: "recommend"}
-
-
-def commands_of(search: Search) -> SearchCommands:
-    """The module for a search."""
-    return cast(SearchCommands, import_module(f"{commands.__name__}.{MODULES[search.kind]}"))
-
-
 @dataclass(frozen=True)
 class AskedFiles:
     """What a command was to write, which `resume` does where it was interrupted."""
@@ -63,12 +41,55 @@ class AskedFiles:
     chart: Path | None = None
     force: bool = False
 
+    @property
+    def paths(self) -> dict[str, Path]:
+        """The files by their name here."""
+        named = {"plan": self.plan, "markdown": self.markdown, "html": self.html, "chart": self.chart}
+        return {name: path for name, path in named.items() if path is not None}
+
+
+class SearchCommands(Protocol):
+    """What such a module has."""
+
+    def carry_on(self, home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
+        """Go on with an interrupted search as far as that is needed, and `conclude` it."""
+
+    def print_search(self, home: Home, search: Search, *, as_json: bool) -> None:
+        """Print the answer, or how far a search without one has come."""
+
+    def tell(self, search: Search, *, as_json: bool | None) -> int:
+        """Print the answer, or nothing where `as_json` is None, and return the exit code that it makes."""
+
+    def write(self, search: Search, asked: AskedFiles) -> None:
+        """Write of the answer what was asked for. Raises `EnginebenchError` for the first that cannot be written."""
+
+
+MODULES: Mapping[SearchKind, str] = {SearchKind.BISECT: "bisect", SearchKind.RECOMMEND: "recommend"}
+
+
+def commands_of(search: Search) -> SearchCommands:
+    """The module for a search."""
+    return cast(SearchCommands, import_module(f"{commands.__name__}.{MODULES[search.kind]}"))
+
 
 def keep_asked(home: Home, asked: AskedFiles, search: Search) -> None:
-    """Write down what to write, by whole paths: `resume` may be called in another folder."""
-    whole = {name: str(path.absolute()) for name, path in asdict(asked).items() if isinstance(path, Path)}
-    if whole:
-        write_whole(orders_file(home, search.id), json.dumps(whole | {"force": asked.force}).encode())
+    """Write down what is to be written yet, by whole paths: `resume` may be called in another folder.
+
+    Raises `InputError` where that cannot be kept.
+    """
+    path, whole = orders_file(home, search.id), {name: str(one.absolute()) for name, one in asked.paths.items()}
+    try:
+        if whole:
+            write_whole(path, json.dumps(whole | {"force": asked.force}).encode())
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot keep {path}, which says what files {search.id} is to write: {error}") from None
+
+
+def insist(home: Home, search: Search) -> None:
+    """Have what a search was to write replace files that are there. Raises `InputError` as the others do."""
+    keep_asked(home, replace(asked_of(home, search), force=True), search)
 
 
 def asked_of(home: Home, search: Search) -> AskedFiles:
@@ -87,23 +108,59 @@ def asked_of(home: Home, search: Search) -> AskedFiles:
         ) from None
 
 
-@contextmanager
-def writing(home: Home, search: Search) -> Iterator[None]:
-    """Write what was asked for, which is asked for no longer then. Of what cannot be written it is said that the answer
-    is there all the same.
+def conclude(home: Home, search: Search, *, as_json: bool | None) -> int:
+    """Write what was asked for, tell the answer, as `tell` does, and return its exit code.
+
+    Files come first: who reads what is printed may go away. Raises `InputError` in the end where one is not written:
+    it stays asked for, and the sentence says how it is had, or done without.
     """
+    problem = _write_all(home, search)
+    code = commands_of(search).tell(search, as_json=as_json)
+    if problem:
+        raise InputError(f"{search.id} has its answer, but what was asked for is not written: {problem}")
+    return code
+
+
+def _write_all(home: Home, search: Search) -> str:
+    """Write what is asked for, as the only command that does; returns what is wrong, nothing where all is written."""
+    path = orders_file(home, search.id)
+    if not path.exists():
+        return ""
     try:
-        yield
-    except InputError as error:
-        raise InputError(f"{search.id} has its answer, but what was asked for is not written: {error}") from None
-    finally:
-        orders_file(home, search.id).unlink(missing_ok=True)
+        with held(home, search.id):
+            problems = _write_each(home, search)
+    except EnginebenchError as error:
+        return str(error)
+    except KeyboardInterrupt:
+        remark(f"`enginebench resume {search.id}` writes what was asked for")
+        raise
+    way_out = (
+        f"`enginebench resume {search.id}` tries it again, with --force in the place of what is there; "
+        f"remove {path} to do without"
+    )
+    return "\n".join([*problems, way_out]) if problems else ""
 
 
-def gone_on(home: Home, search_id: str, error: str | None) -> GoneOn:
-    """What came of a search, as it is stored now."""
-    search = home.store.search(search_id)
-    outcome, sentence = _told(search)
+def _write_each(home: Home, search: Search) -> list[str]:
+    """Write each file, whatever came of the others; what is written is asked for no longer. Returns what went wrong."""
+    asked, problems = asked_of(home, search), []
+    left = asked.paths
+    for name, path in asked.paths.items():
+        try:
+            commands_of(search).write(search, AskedFiles(**{name: path}, force=asked.force))
+            del left[name]
+            keep_asked(home, AskedFiles(**left, force=asked.force), search)
+        except EnginebenchError as error:
+            problems.append(str(error))
+    return list(dict.fromkeys(problems))
+
+
+def gone_on(home: Home, search: Search, error: str | None) -> GoneOn:
+    """What came of a search, as it is stored now; of one that was removed, or cannot be read, why."""
+    try:
+        outcome, sentence = _told(as_stored(home, search))
+    except EnginebenchError as why:
+        return GoneOn(search.id, search.name, search.kind, None, None, error or str(why))
     return GoneOn(search.id, search.name, search.kind, outcome, sentence, error)
 
 

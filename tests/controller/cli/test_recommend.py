@@ -10,6 +10,7 @@ import invented_recommendations
 from enginebench_controller.cli import make_app
 from enginebench_controller.cli.commands import recommend
 from enginebench_controller.home import Home
+from enginebench_controller.runs.searches.holding import held
 from enginebench_controller.verdicts.recommend.search import SearchOutcome
 
 
@@ -22,8 +23,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 def recommended(monkeypatch: pytest.MonkeyPatch, asked, found, *words: str) -> Result:
     """What the command does where the search comes to what is `found`."""
 
-    async def searched(*_: object) -> object:
-        return invented_recommendations.search(asked), found
+    async def searched(home: Home, _: object, watcher: recommend.RecommendProgress) -> object:
+        search = invented_recommendations.search(asked, found)
+        with held(home, search.id):
+            watcher.set_out(search)
+        return search
 
     monkeypatch.setattr(recommend, "search_for", searched)
     return CliRunner().invoke(make_app(), ["recommend", "net", *words], catch_exceptions=False)

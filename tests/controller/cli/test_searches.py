@@ -1,22 +1,27 @@
 """A search is one thing in lists, and is removed with all that it has left."""
 
+import asyncio
+import errno
 import json
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 import invented_bisects
 import invented_recommendations
 from enginebench_agent.config import EnvironmentConfig, write_environment
-from enginebench_controller.cli import make_app
+from enginebench_controller.cli import make_app, searches
 from enginebench_controller.cli.commands import bisect, recommend
-from enginebench_controller.cli.searches import AskedFiles, asked_of, keep_asked
-from enginebench_controller.errors import ChangedTargetError, InputError
+from enginebench_controller.cli.searches import AskedFiles, asked_of, conclude, keep_asked
+from enginebench_controller.errors import ChangedTargetError, EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search
-from enginebench_controller.runs.searches.holding import FOLDER, orders_file
+from enginebench_controller.runs.searches import bisecting, recommending
+from enginebench_controller.runs.searches.holding import FOLDER, answered, held, orders_file
 from enginebench_controller.verdicts.recommend.answer import answer_document
 from printed import check_command
 
@@ -123,7 +128,8 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Search:
 
     async def found(_: Home, one: Search, watcher: recommend.RecommendProgress, **__: object) -> object:
         watcher.set_out(one)
-        return invented_recommendations.carried_out(invented_recommendations.order())
+        asked = invented_recommendations.order()
+        return invented_recommendations.search(asked, invented_recommendations.carried_out(asked))
 
     monkeypatch.setattr(recommend, "search_for", broken_off)
     monkeypatch.setattr(recommend, "go_on", found)
@@ -195,3 +201,246 @@ def test_a_file_that_somebody_has_made_meanwhile_stays_and_the_answer_is_told_al
     with pytest.raises(InputError, match="has its answer, but what was asked for is not written: there is a file"):
         recommend.carry_on(Home(tmp_path / "home"), interrupted, as_json=False, trusted=False)
     assert (theirs.read_text(), "openvino" in capsys.readouterr().out) == ("theirs", True)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home in which searches were carried out."""
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / FOLDER).mkdir(parents=True)
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the files are to be."""
+    (tmp_path / "asked").mkdir()
+    return tmp_path / "asked"
+
+
+@pytest.fixture
+def answered_search(home: Home, folder: Path) -> Search:
+    """A search whose command was killed once the answer was stored: the three files of it are still to be written."""
+    order = invented_recommendations.order()
+    made: Search = invented_recommendations.search(order, invented_recommendations.carried_out(order))
+    home.store.add_search(replace(made, answer=None, ended_at_unix_ns=None))
+    home.store.answer_search(made.id, made.answer or {})
+    asked = AskedFiles(folder / "plan.toml", folder / "answer.md", folder / "a.html")
+    keep_asked(home, asked, made)
+    return home.store.search(made.id)
+
+
+def called(*words: str) -> tuple[int, str, str]:
+    """The exit code of a command, and what it says on both streams."""
+    try:
+        done: Result = CliRunner().invoke(make_app(), list(words), catch_exceptions=False, standalone_mode=False)
+    except EnginebenchError as error:
+        return int(error.exit_code), "", str(error)
+    return int(done.return_value or 0), done.stdout, done.stderr
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir())
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_a_killed_command_was_to_write_of_its_answer_is_written_by_resume_and_asked_for_no_longer(
+    home: Home, folder: Path, answered_search: Search, named: bool
+) -> None:
+    assert f"not all is written of search {answered_search.id}" in called("resume", "--dry-run")[2]
+    code, out, said = called("resume", *([answered_search.id] if named else []))
+    assert (code, names(folder), "openvino" in out) == (0, ["a.html", "answer.md", "plan.toml"], True)
+    assert f"wrote {folder / 'answer.md'}" in said
+    assert list((home.path / FOLDER).iterdir()) == [], "nothing is left to do, and nobody is asked to"
+    with pytest.raises(InputError, match="has its answer"):
+        CliRunner().invoke(make_app(), ["resume", answered_search.id], catch_exceptions=False, standalone_mode=False)
+
+
+def test_ctrl_c_while_files_are_written_leaves_those_that_are_not_there_to_resume(
+    home: Home,
+    folder: Path,
+    answered_search: Search,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted_in_the_page(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(recommend, "recommendation_html", interrupted_in_the_page)
+        conclude(home, answered_search, as_json=False)
+    assert f"`enginebench resume {answered_search.id}` writes what was asked for" in capsys.readouterr().err
+    assert names(folder) == ["answer.md", "plan.toml"]
+    assert asked_of(home, answered_search) == AskedFiles(html=folder / "a.html")
+    assert called("resume")[0] == 0
+    assert names(folder) == ["a.html", "answer.md", "plan.toml"]
+
+
+def test_a_file_that_cannot_be_written_keeps_no_other_back_and_stays_asked_for(
+    home: Home, folder: Path, answered_search: Search
+) -> None:
+    (folder / "plan.toml").write_text("theirs")
+    (folder / "answer.md").mkdir()
+    code, _, said = called("resume", answered_search.id)
+    path = orders_file(home, answered_search.id)
+    assert (code, names(folder)) == (2, ["a.html", "answer.md", "plan.toml"])
+    for told in (f"there is a file {folder / 'plan.toml'}", f"{folder / 'answer.md'} is a folder"):
+        assert told in said
+    assert f"`enginebench resume {answered_search.id}` tries it again, with --force" in said
+    assert f"remove {path} to do without" in said
+    assert asked_of(home, answered_search) == AskedFiles(folder / "plan.toml", folder / "answer.md")
+
+    code, document, said = called("resume", "--json")
+    (told,) = json.loads(document)["searches"]
+    assert (code, told["outcome"], json.loads(document)["outcome"]["sound"]) == (2, "found", False)
+    assert f"remove {path} to do without" in told["error"] and told["error"] in said
+
+    (folder / "answer.md").rmdir()
+    assert called("resume", answered_search.id, "--force")[0] == 0
+    assert (folder / "plan.toml").read_text() != "theirs" and not path.exists()
+
+
+def test_files_that_can_never_be_written_are_done_without_once_the_order_is_removed(
+    home: Home, folder: Path, answered_search: Search
+) -> None:
+    for name in ("plan.toml", "answer.md", "a.html"):
+        (folder / name).mkdir()
+    assert called("resume")[0] == 2
+    orders_file(home, answered_search.id).unlink()
+    assert called("resume")[0] == 0
+    assert home.store.search(answered_search.id).answer is not None
+
+
+def test_force_is_about_one_search(home: Home) -> None:
+    assert called("resume", "--force") == (2, "", "--force is for the files of one search: name it")
+
+
+def test_files_that_another_command_writes_are_left_to_it(home: Home, folder: Path, answered_search: Search) -> None:
+    with held(home, answered_search.id):
+        assert called("resume")[0] == 0
+        assert "under way in another command" in called("resume", answered_search.id)[2]
+        with pytest.raises(InputError, match=r"not written: the search .* is under way in another command"):
+            conclude(home, answered_search, as_json=None)
+    assert names(folder) == []
+
+
+def test_of_searches_to_resume_one_that_was_removed_meanwhile_keeps_no_other_back(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [f"5ea4c000000{number}" for number in range(1, 4)]
+    for number, id_ in enumerate(ids):
+        home.store.add_search(replace(invented_bisects.search(None), id=id_, created_at_unix_ns=number))
+    (home.path / FOLDER / "any.lock").touch()
+    gone_on = bisecting.go_on
+
+    def go_on(home: Home, search: Search, watcher: bisect.BisectProgress, *, trusted: bool) -> Search:
+        if search.id == ids[0]:
+            home.store.remove_search(ids[1])
+        if search.id == ids[1]:
+            return gone_on(home, search, watcher, trusted=trusted)
+        return answered(home, search, invented_bisects.ANSWER.model_dump(mode="json"))
+
+    monkeypatch.setattr(bisect, "go_on", go_on)
+    code, out, _ = called("resume", "--json")
+    told = {one["id"]: (one["outcome"], one["error"] or "") for one in json.loads(out)["searches"]}
+    assert (code, list(told)) == (2, ids)
+    assert [told[ids[0]], told[ids[2]]] == [("culprit", "")] * 2
+    assert told[ids[1]][0] is None and f"the search {ids[1]} (" in told[ids[1]][1] and "was removed" in told[ids[1]][1]
+
+
+def _go_on_with_a_recommendation(home: Home, search: Search) -> Search:
+    watcher = recommend.RecommendProgress(invented_recommendations.order())
+    return asyncio.run(recommending.go_on(home, search, watcher, trusted=False))
+
+
+def _go_on_with_a_bisect(home: Home, search: Search) -> Search:
+    return bisecting.go_on(home, search, bisect.BisectProgress(), trusted=False)
+
+
+@pytest.mark.parametrize(
+    ("search", "answer", "go_on"),
+    [
+        (
+            invented_recommendations.search(invented_recommendations.order()),
+            answer_document(invented_recommendations.carried_out(invented_recommendations.order())),
+            _go_on_with_a_recommendation,
+        ),
+        (invented_bisects.search(None), invented_bisects.ANSWER.model_dump(mode="json"), _go_on_with_a_bisect),
+    ],
+    ids=["recommend", "bisect"],
+)
+def test_a_search_is_looked_at_anew_before_it_goes_on(
+    home: Home, search: Search, answer: dict[str, object], go_on: Callable[[Home, Search], Search]
+) -> None:
+    with pytest.raises(InputError, match="was removed meanwhile"):
+        go_on(home, search)
+    with pytest.raises(InputError, match="was removed meanwhile"):
+        answered(home, search, answer)
+    home.store.add_search(search)
+    assert answered(home, search, answer) == go_on(home, search) == home.store.search(search.id)
+    assert home.store.steps_of(search.id) == ()
+
+
+def test_a_removed_search_that_cannot_be_removed_whole_keeps_what_it_was_to_write(
+    home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = invented_bisects.search(None)
+    home.store.add_search(search)
+    keep_asked(home, AskedFiles(markdown=folder / "issue.md"), search)
+
+    async def stays(*_: object) -> None:
+        raise EnginebenchError("the environment cannot be removed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bisecting, "clear_away", stays)
+        assert called("remove", search.id, "--yes") == (2, "", "the environment cannot be removed")
+    assert asked_of(home, search).markdown == folder / "issue.md"
+    assert called("remove", search.id, "--yes")[0] == 0
+    assert (home.store.searches(), list((home.path / FOLDER).iterdir())) == ((), [])
+
+
+def _full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+async def _refused(*_: object) -> Search:
+    raise InputError("the engine has no such option")
+
+
+async def _broken(*_: object) -> Search:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("carry_out", "why"), [(_refused, "the engine has no such option"), (_broken, "No space left on device")]
+)
+def test_of_a_bisect_that_was_refused_before_its_first_gate_nothing_is_left(
+    home: Home,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    carry_out: Callable[..., Coroutine[None, None, Search]],
+    why: str,
+) -> None:
+    monkeypatch.setattr(bisecting, "_digests", lambda *_: {})
+    monkeypatch.setattr(bisecting._Bisect, "carry_out", carry_out)
+    watcher = bisect.BisectProgress(partial(keep_asked, home, AskedFiles(markdown=folder / "issue.md")))
+    with pytest.raises((EnginebenchError, OSError), match=why):
+        bisecting.bisect(home, invented_bisects.ORDER, watcher)
+    assert (home.store.searches(), list((home.path / FOLDER).iterdir())) == ((), [])
+
+
+@pytest.mark.parametrize("command", ["bisect", "recommend"])
+def test_where_a_full_disk_keeps_no_word_of_what_is_to_be_written_no_search_is_kept(
+    home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(searches, "write_whole", _full)
+    begun = partial(keep_asked, home, AskedFiles(markdown=folder / "answer.md"))
+    with pytest.raises(InputError, match=r"cannot keep .*\.json, .*No space left on device"):
+        if command == "bisect":
+            monkeypatch.setattr(bisecting, "_digests", lambda *_: {})
+            bisecting.bisect(home, invented_bisects.ORDER, bisect.BisectProgress(begun))
+        else:
+            order = invented_recommendations.order()
+            search = invented_recommendations.search(order)
+            asyncio.run(recommending._set_out(home, search, recommend.RecommendProgress(order, begun)))
+    assert home.store.searches() == ()

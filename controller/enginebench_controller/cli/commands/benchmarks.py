@@ -147,13 +147,12 @@ def show(
 def _remove_search(home: Home, search: Search) -> None:
     """With what it has left on this machine, where it was interrupted."""
     from enginebench_controller.runs.searches.bisecting import clear_away  # noqa: PLC0415  # they bring gRPC, for this alone
-    from enginebench_controller.runs.searches.holding import held, orders_file  # noqa: PLC0415
+    from enginebench_controller.runs.searches.holding import held, remove_search  # noqa: PLC0415
 
     with held(home, search.id):
-        orders_file(home, search.id).unlink(missing_ok=True)
         if search.kind is SearchKind.BISECT and search.answer is None:
             asyncio.run(clear_away(home, search))
-        home.store.remove_search(search.id)
+        remove_search(home, search.id)
     remark(f"removed {search.id}")
 
 

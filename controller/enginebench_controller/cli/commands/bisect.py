@@ -13,7 +13,7 @@ from enginebench_controller.cli.console import plain, print_json, print_table, r
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import OF_ONE, plan_options
 from enginebench_controller.cli.progress import GateProgress, remind
-from enginebench_controller.cli.searches import AskedFiles, asked_of, keep_asked, writing
+from enginebench_controller.cli.searches import AskedFiles, asked_of, conclude, keep_asked
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.new_file import check_new_files
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
@@ -142,26 +142,21 @@ def bisect(
     remind(home)
     with BisectProgress(partial(keep_asked, home, AskedFiles(markdown=markdown, force=force))) as watcher:
         search = run_bisect(home, order, watcher)
-    with writing(home, search):
-        _write(search, markdown, force=force)
-    raise typer.Exit(_tell(search, as_json=json))
+    raise typer.Exit(conclude(home, search, as_json=json))
 
 
 def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
     """See `cli.searches`."""
-    asked = asked_of(home, search)
+    asked_of(home, search)  # before hours are spent on it
     with BisectProgress() as watcher:
         found = go_on(home, search, watcher, trusted=trusted)
-    code = _tell(found, as_json=as_json)
-    with writing(home, search):
-        _write(found, asked.markdown, force=asked.force)
-    return code
+    return conclude(home, found, as_json=as_json)
 
 
 def print_search(home: Home, search: Search, *, as_json: bool) -> None:
     """See `cli.searches`."""
     if stored_answer(search) is not None:
-        _tell(search, as_json=as_json)
+        tell(search, as_json=as_json)
         return
     if as_json:
         raise InputError(f"the search {search.id} has no answer yet: `enginebench resume {search.id}` goes on with it")
@@ -216,13 +211,15 @@ def _versions(
     return releases_between(package, good, bad, wheels)
 
 
-def _write(search: Search, markdown: Path | None, *, force: bool) -> None:
+def write(search: Search, asked: AskedFiles) -> None:
+    """See `cli.searches`."""
     answer = stored_answer(search)
     assert answer is not None  # noqa: S101  # asked by who calls
-    write_asked(markdown, partial(bisect_markdown, answer), force=force)
+    write_asked(asked.markdown, partial(bisect_markdown, answer), force=asked.force)
 
 
-def _tell(search: Search, *, as_json: bool | None) -> int:
+def tell(search: Search, *, as_json: bool | None) -> int:
+    """See `cli.searches`."""
     answer = stored_answer(search)
     assert answer is not None  # noqa: S101  # asked by who calls
     if as_json:

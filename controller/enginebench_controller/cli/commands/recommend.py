@@ -16,7 +16,7 @@ from enginebench_controller.cli.console import plain, print_json, print_table, r
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import Drawing, budget_bar, left_words, remind
-from enginebench_controller.cli.searches import AskedFiles, asked_of, keep_asked, writing
+from enginebench_controller.cli.searches import AskedFiles, asked_of, conclude, keep_asked
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.ladders import check_chart_path
 from enginebench_controller.files.new_file import check_new_files
@@ -154,23 +154,29 @@ def recommend(
     remind(home)
     asked = AskedFiles(plan_file, markdown, html, chart, force)
     with RecommendProgress(order, partial(keep_asked, home, asked)) as progress:
-        search, found = asyncio.run(search_for(home, order, progress))
-    with writing(home, search):
-        _write(search, found, plan_file, markdown, html, chart, force=force)
-    _print(search, found, as_json=json)
-    raise typer.Exit(int(_exit_code(found)))
+        search = asyncio.run(search_for(home, order, progress))
+    raise typer.Exit(conclude(home, search, as_json=json))
 
 
 def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
     """See `cli.searches`."""
-    asked = asked_of(home, search)
+    asked_of(home, search)  # before the budget is spent on it
     with RecommendProgress(make_order(search.order)) as progress:
         found = asyncio.run(go_on(home, search, progress, trusted=trusted))
+    return conclude(home, found, as_json=as_json)
+
+
+def tell(search: Search, *, as_json: bool | None) -> int:
+    """See `cli.searches`."""
+    found = _answer_of(search)
     if as_json is not None:
         _print(search, found, as_json=as_json)
-    with writing(home, search):
-        _write(search, found, asked.plan, asked.markdown, asked.html, asked.chart, force=asked.force)
     return int(_exit_code(found))
+
+
+def _answer_of(search: Search) -> Recommendation | Recommendations:
+    assert search.answer is not None  # noqa: S101  # asked by who calls
+    return read_answer(search.answer)
 
 
 def _exit_code(found: Recommendation | Recommendations) -> ExitCode:
@@ -200,27 +206,20 @@ def _goal(maximize: str | None, minimize: str | None) -> Goal:
     return Goal(minimize or maximize or Goal.THROUGHPUT)
 
 
-def _write(
-    search: Search,
-    found: Recommendation | Recommendations,
-    plan_file: Path | None,
-    markdown: Path | None,
-    html: Path | None,
-    chart: Path | None,
-    *,
-    force: bool,
-) -> None:
+def write(search: Search, asked: AskedFiles) -> None:
+    """See `cli.searches`."""
+    found, force = _answer_of(search), asked.force
     plan = recommendation_toml(found)
     if plan is not None:
-        write_asked(plan_file, lambda: plan, force=force)
-    elif plan_file is not None:
-        remark(f"nothing is recommended: {plan_file} was not written")
-    write_asked(markdown, partial(recommendation_markdown, search, found), force=force)
+        write_asked(asked.plan, lambda: plan, force=force)
+    elif asked.plan is not None:
+        remark(f"nothing is recommended: {asked.plan} was not written")
+    write_asked(asked.markdown, partial(recommendation_markdown, search, found), force=force)
     if isinstance(found, Recommendation):
-        write_asked(html, partial(recommendation_html, search, found), force=force)
-        if chart is not None:
-            write_front(found, dict(search.order), chart, force=force)
-            remark(f"wrote {chart}")
+        write_asked(asked.html, partial(recommendation_html, search, found), force=force)
+        if asked.chart is not None:
+            write_front(found, dict(search.order), asked.chart, force=force)
+            remark(f"wrote {asked.chart}")
 
 
 def _print(search: Search, found: Recommendation | Recommendations, *, as_json: bool) -> None:

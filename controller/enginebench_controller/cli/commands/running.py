@@ -25,7 +25,7 @@ from enginebench_controller.cli.options import (
 )
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
-from enginebench_controller.cli.searches import GoneOn, commands_of, gone_on
+from enginebench_controller.cli.searches import GoneOn, commands_of, gone_on, insist
 from enginebench_controller.cli.tables import print_outcomes
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.answers import answers_document
@@ -43,7 +43,7 @@ from enginebench_controller.runs.benchmarking import BenchmarkOrder, order_again
 from enginebench_controller.runs.gate import enough_of
 from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, Waiting, look
 from enginebench_controller.runs.resuming import resume as resume_all
-from enginebench_controller.runs.searches.holding import interrupted, is_step_of, to_go_on_with
+from enginebench_controller.runs.searches.holding import interrupted, is_step_of, to_go_on_with, unwritten
 from enginebench_controller.verdicts.across import are_many
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, of_benchmark, soundness
@@ -114,6 +114,9 @@ def resume(
     finish: Annotated[bool, typer.Option("--finish", help="Carry out what never ran, too.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for runs that still go on.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what there is, and change nothing.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Have the files that SEARCH was to write replace those that are there.")
+    ] = False,
     trust: TrustAgain = False,
     json: Json = False,
 ) -> int:
@@ -126,9 +129,10 @@ def resume(
     if search is not None:
         if target or dry_run:
             raise InputError("a search that is named goes on whole: leave --target and --dry-run out")
-        found_search = to_go_on_with(home, search)
-        return commands_of(found_search).carry_on(home, found_search, as_json=json, trusted=trust)
-    searches = () if target else interrupted(home)
+        return _resume_one(home, search, as_json=json, trusted=trust, force=force)
+    if force:
+        raise InputError("--force is for the files of one search: name it")
+    searches = () if target else (*interrupted(home), *unwritten(home))
     if not dry_run:  # those are finished by their searches, whose questions they answer
         open_ids = frozenset(one.id for one in interrupted(home))
         wish = replace(wish, is_wanted=lambda pending_id: not is_step_of(home, open_ids, pending_id))
@@ -151,6 +155,13 @@ def resume(
     return max([int(code), *gates, *(code for code, _ in ended)])
 
 
+def _resume_one(home: Home, named: str, *, as_json: bool, trusted: bool, force: bool) -> int:
+    found = to_go_on_with(home, named)
+    if force:
+        insist(home, found)
+    return commands_of(found).carry_on(home, found, as_json=as_json, trusted=trusted)
+
+
 def _searches(
     home: Home, searches: Sequence[Search], *, dry_run: bool, as_json: bool, trusted: bool
 ) -> Iterator[tuple[int, GoneOn]]:
@@ -159,7 +170,10 @@ def _searches(
     Yields the exit code of each that was gone on with, and what came of it.
     """
     for one in searches:
-        remark(f"{'interrupted' if dry_run else 'going on with'} search {one.id}: {one.name}")
+        what = "interrupted" if dry_run else "going on with"
+        if one.answer is not None:
+            what = "not all is written of" if dry_run else "writing what was asked for of"
+        remark(f"{what} search {one.id}: {one.name}")
         if not dry_run:
             code, told = int(ExitCode.OK), None
             try:
@@ -167,7 +181,7 @@ def _searches(
             except EnginebenchError as error:  # one that cannot go on now keeps no other back
                 complain(str(error))
                 code, told = int(error.exit_code), str(error)
-            yield code, gone_on(home, one.id, told)
+            yield code, gone_on(home, one, told)
 
 
 def _waiting(searches: Sequence[Search]) -> dict[str, Any]:

@@ -1,98 +1,140 @@
 """JUnit XML, as Jenkins, GitLab and GitHub's actions read it: of the checks of a comparison, and of a gate."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from xml.etree import ElementTree
 
+from enginebench_controller.plan.plan import BASE, HEAD
 from enginebench_controller.verdicts.conditions import Check, ConditionOutcome
-from enginebench_controller.verdicts.gate.results import GateResult
+from enginebench_controller.verdicts.gate.results import GateResult, MetricResult
 from enginebench_controller.verdicts.gate.rule import GateOutcome
-from enginebench_controller.verdicts.gate.words import TITLES, compared_words
+from enginebench_controller.verdicts.gate.words import compared_words
+
+
+class _Found(StrEnum):
+    """What came of a case, as its element is called: an error is a case that could not be looked into."""
+
+    PASSED = "system-out"
+    FAILED = "failure"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A test case; `message` is what a list of failures shows, `told` the whole of it, and `kind` what failed."""
+
+    classname: str
+    name: str
+    found: _Found
+    told: str
+    message: str = ""
+    kind: str = ""
+    seconds: str = "0"
 
 
 def junit(checks: Sequence[Check]) -> str:
     """Write checks as test cases: failed ones with a failure, those that noise hides as skipped, with the reason."""
-    root = ElementTree.Element("testsuites", _counts(checks) | {"name": "enginebench compare", "time": "0"})
-    for pair in dict.fromkeys(check.pair for check in checks):
-        _add_suite(root, pair, [check for check in checks if check.pair == pair])
-    return _written(root)
-
-
-def _add_suite(root: ElementTree.Element, pair: str, checks: Sequence[Check]) -> None:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    facts = {"name": _allowed(pair), "time": "0", "timestamp": now, "hostname": "localhost"}
-    suite = ElementTree.SubElement(root, "testsuite", _counts(checks) | facts)
+    suites: dict[str, list[_Case]] = {}
     for check in checks:
-        case = {"classname": str(check.condition), "name": _allowed(check.subject), "time": "0"}
-        _add_outcome(ElementTree.SubElement(suite, "testcase", case), check)
-
-
-def _add_outcome(case: ElementTree.Element, check: Check) -> None:
-    sentence, told = _allowed(check.sentence), "\n".join(map(_allowed, (check.sentence, *check.remarks)))
-    if check.outcome is ConditionOutcome.FAILED:
-        failure = {"message": f"{check.condition}: {sentence}", "type": str(check.condition.metric)}
-        ElementTree.SubElement(case, "failure", failure).text = told
-    elif check.outcome is ConditionOutcome.INCONCLUSIVE:
-        ElementTree.SubElement(case, "skipped", {"message": f"inconclusive: {sentence}"}).text = told
-    else:
-        ElementTree.SubElement(case, "system-out").text = told
-
-
-def _counts(checks: Sequence[Check]) -> dict[str, str]:
-    failed = sum(check.outcome is ConditionOutcome.FAILED for check in checks)
-    skipped = sum(check.outcome is ConditionOutcome.INCONCLUSIVE for check in checks)
-    return {"tests": str(len(checks)), "failures": str(failed), "errors": "0", "skipped": str(skipped)}
+        suites.setdefault(check.pair, []).append(_of_check(check))
+    return _written("enginebench compare", suites)
 
 
 def gate_junit(result: GateResult, *, strict: bool) -> str:
     """A test case a metric that may fail the gate, and one for the outputs.
 
-    Each metric is told by all process pairs, and so took what the gate took; what outputs took is not known.
+    The cases are the same each time, so that what reads many of these files can tell which one failed anew: where a
+    side came to no numbers, the metrics are errors. Each metric is told by all process pairs, and so took what the gate
+    took; what outputs took is not known.
     """
     seconds = f"{result.judged.pairs * (result.judged.pair_seconds or 0.0):.3f}"
-    suite = ElementTree.Element("testsuite", {"name": _allowed(result.benchmark.name), "time": seconds})
-    counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    for one in result.judged.deciding:
-        sentence = f"{compared_words(result, one)}; {one.verdict.sentence}"
-        outcome = GateOutcome.CANNOT_TELL if result.failures else one.verdict.outcome
-        _case(suite, counts, str(one.metric), _allowed(sentence), outcome, strict=strict, seconds=seconds)
-    told = [*result.problems, *result.failures]
-    _case(suite, counts, "outputs", _allowed("; ".join(told)), GateOutcome.WORSE if told else GateOutcome.PASSES)
-    for name, count in counts.items():
-        suite.set(name, str(count))
-    root = ElementTree.Element("testsuites", {name: str(count) for name, count in counts.items()})
-    root.set("name", "enginebench gate")
-    root.set("time", seconds)
-    root.append(suite)
-    return _written(root)
+    cases = [_of_metric(result, one, seconds, strict=strict) for one in result.judged.deciding]
+    suites = {result.benchmark.name: [*cases, _of_outputs(result)]}
+    return _written("enginebench gate", suites, seconds)
 
 
-def _case(
-    suite: ElementTree.Element,
-    counts: dict[str, int],
-    name: str,
-    sentence: str,
-    outcome: GateOutcome,
-    *,
-    strict: bool = False,
-    seconds: str = "0",
-) -> None:
-    case = ElementTree.SubElement(suite, "testcase", {"classname": "enginebench gate", "name": name, "time": seconds})
-    counts["tests"] += 1
-    if outcome is GateOutcome.WORSE or (strict and outcome is GateOutcome.CANNOT_TELL):
-        counts["failures"] += 1
-        message = sentence or TITLES[outcome]
-        ElementTree.SubElement(case, "failure", {"message": message, "type": outcome.value}).text = message
+def _of_check(check: Check) -> _Case:
+    condition, told = str(check.condition), "\n".join((check.sentence, *check.remarks))
+    if check.outcome is ConditionOutcome.FAILED:
+        message, metric = f"{condition}: {check.sentence}", str(check.condition.metric)
+        return _Case(condition, check.subject, _Found.FAILED, told, message, metric)
+    if check.outcome is ConditionOutcome.INCONCLUSIVE:
+        return _Case(condition, check.subject, _Found.SKIPPED, told, f"inconclusive: {check.sentence}")
+    return _Case(condition, check.subject, _Found.PASSED, told)
+
+
+def _of_metric(result: GateResult, one: MetricResult, seconds: str, *, strict: bool) -> _Case:
+    told, outcome = _metric_words(result, one), one.verdict.outcome
+    found, message, kind = _Found.PASSED, told, outcome.value
+    if result.failures:
+        told = message = "; ".join(result.failures)
+        found, kind = _Found.ERROR, "failed"
+    elif outcome is GateOutcome.WORSE or (strict and outcome is GateOutcome.CANNOT_TELL):
+        found = _Found.FAILED
     elif outcome is GateOutcome.CANNOT_TELL:
-        counts["skipped"] += 1
-        ElementTree.SubElement(case, "skipped", {"message": f"cannot tell: {sentence}"})
-    else:
-        ElementTree.SubElement(case, "system-out").text = sentence
+        found, message, kind = _Found.SKIPPED, f"cannot tell: {told}", ""
+    return _Case("enginebench gate", str(one.metric), found, told, message, kind, seconds)
 
 
-def _written(root: ElementTree.Element) -> str:
+def _metric_words(result: GateResult, one: MetricResult) -> str:
+    """What it came to, and the verdict, which is all that there is to say where there are no numbers."""
+    compared = compared_words(result, one)
+    return compared if compared.endswith(one.verdict.sentence) else f"{compared}; {one.verdict.sentence}"
+
+
+def _of_outputs(result: GateResult) -> _Case:
+    told, found, message, kind = "no difference beyond rounding was found", _Found.PASSED, "", ""
+    if result.problems:
+        told = message = "; ".join(result.problems)
+        found, kind = _Found.FAILED, "outputs"
+    elif why := _not_compared(result):
+        told = why
+        found, message = _Found.SKIPPED, f"not compared: {why}"
+    return _Case("enginebench gate", "outputs", found, told, message, kind)
+
+
+def _not_compared(result: GateResult) -> str:
+    """Why nothing is known of the outputs; "" where they were compared."""
+    sides = {role: result.measurements[role] for role in (BASE, HEAD)}
+    if without := [role for role, one in sides.items() if not one.captured_outputs]:
+        return f"there are no outputs of {' and '.join(without)}"
+    if drawn := {name for one in sides.values() for name in one.grounds.random_operators or ()}:
+        return f"the model has {', '.join(sorted(drawn))}, so its outputs differ each time"
+    are_alike = len({one.model_digest for one in sides.values()}) == 1
+    return "" if are_alike else "; ".join(result.remarks)
+
+
+def _written(name: str, suites: Mapping[str, Sequence[_Case]], seconds: str = "0") -> str:
+    """The whole file. Its root counts no skipped cases: Jenkins' schema (junit-10.xsd) has no place for them there."""
+    counts = _counts([one for cases in suites.values() for one in cases])
+    counts.pop("skipped")
+    root = ElementTree.Element("testsuites", counts | {"name": name, "time": seconds})
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    for its, cases in suites.items():
+        facts = {"name": _allowed(its), "time": seconds, "timestamp": now, "hostname": "localhost"}
+        suite = ElementTree.SubElement(root, "testsuite", _counts(cases) | facts)
+        for one in cases:
+            _add(suite, one)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _counts(cases: Sequence[_Case]) -> dict[str, str]:
+    found = Counter(one.found for one in cases)
+    names = {"failures": _Found.FAILED, "errors": _Found.ERROR, "skipped": _Found.SKIPPED}
+    return {"tests": str(len(cases))} | {name: str(found[one]) for name, one in names.items()}
+
+
+def _add(suite: ElementTree.Element, one: _Case) -> None:
+    names = {"classname": one.classname, "name": _allowed(one.name), "time": one.seconds}
+    case = ElementTree.SubElement(suite, "testcase", names)
+    facts = {} if one.found is _Found.PASSED else {"message": _allowed(one.message), "type": one.kind}
+    facts = {name: value for name, value in facts.items() if value}
+    ElementTree.SubElement(case, one.found.value, facts).text = _allowed(one.told)
 
 
 def _allowed(text: str) -> str:

@@ -40,7 +40,7 @@ FATES = {
     Fate.BEATEN: "beaten",
     Fate.BREAKS_LIMIT: "breaks a limit",
     Fate.REFUSED: "cannot be had",
-    Fate.NOT_TRIED: "not tried",
+    Fate.NOT_TRIED: "never run",
 }
 _MEDIAN = 50
 _SHAPES = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "cross": "P", "pentagon": "p"}

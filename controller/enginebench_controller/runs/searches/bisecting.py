@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,14 @@ from enginebench_controller.runs.gate import (
     in_session,
 )
 from enginebench_controller.runs.resuming import ResumeOrder
-from enginebench_controller.runs.searches.holding import held, new_search, resumable
+from enginebench_controller.runs.searches.holding import (
+    answered,
+    as_stored,
+    held,
+    new_search,
+    remove_search,
+    resumable,
+)
 from enginebench_controller.runs.searches.releases import companions, wheel_of
 from enginebench_controller.runs.searches.steps import take_up_step
 from enginebench_controller.targets.session import TargetSession, completed, means_own_agent, open_session
@@ -71,21 +79,27 @@ def bisect(home: Home, order: BisectOrder, watcher: BisectWatcher) -> Search:
     search = new_search(SearchKind.BISECT, order.name, order.model_dump(mode="json"))
     with held(home, search.id):
         home.store.add_search(search)
-        watcher.set_out(search)
         try:
+            watcher.set_out(search)
             with resumable(home, search):
                 return asyncio.run(_Bisect(home, search, order, watcher).carry_out())
-        except EnginebenchError:
+        except (EnginebenchError, OSError):
             if not home.store.steps_of(search.id):  # nothing has begun: there is nothing to go on with
-                home.store.remove_search(search.id)
+                _take_back(home, search)
             raise
 
 
 def go_on(home: Home, search: Search, watcher: BisectWatcher, *, trusted: bool) -> Search:
-    """Go on with an interrupted bisect, whose step under way is finished first; returns it with its answer."""
-    order = make_order(search.order).model_copy(update={"trusted": trusted})
+    """Go on with an interrupted bisect, whose step under way is finished first; returns it with its answer.
+
+    One that has its answer by now is returned as it is. Raises `InputError` where it was removed meanwhile.
+    """
     wish = ResumeOrder(trusted=trusted, enough_of=lambda benchmark_id: enough_of(home, benchmark_id))
     with held(home, search.id):
+        search = as_stored(home, search)
+        if search.answer is not None:
+            return search
+        order = make_order(search.order).model_copy(update={"trusted": trusted})
         watcher.set_out(search)
         with resumable(home, search):
             asyncio.run(take_up_step(home, search, wish, lambda *_: watcher))
@@ -96,6 +110,13 @@ async def clear_away(home: Home, search: Search) -> None:
     """Remove the environments that an interrupted bisect has left. Raises `EnginebenchError` where one stays."""
     for name in begun_environments(home, prefix(search.id)):
         await uninstall(home, name)
+
+
+def _take_back(home: Home, search: Search) -> None:
+    """Remove a bisect that was refused, with what was made for it; where that stays it is kept, for `remove`."""
+    with suppress(EnginebenchError, OSError):  # why it was refused is to be told
+        asyncio.run(clear_away(home, search))
+        remove_search(home, search.id)
 
 
 def _digests(home: Home, order: BisectOrder) -> dict[str, str]:
@@ -132,9 +153,7 @@ class _Bisect:
                 done = await patiently(self._replay)
         await self._clear(keep=())
         answer = await patiently(partial(answer_of, self._home, self._search, self._order, done))
-        store, name = self._home.store, self._search.id
-        await patiently(partial(store.answer_search, name, answer.model_dump(mode="json")))
-        return await patiently(partial(store.search, name))
+        return await patiently(partial(answered, self._home, self._search, answer.model_dump(mode="json")))
 
     def _check_values(self) -> None:
         """Raise `InputError` for values of an option that the engine does not take, not in the middle of the way."""

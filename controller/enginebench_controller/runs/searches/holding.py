@@ -48,8 +48,30 @@ def held(home: Home, search_id: str) -> Iterator[None]:
 
 
 def orders_file(home: Home, search_id: str) -> Path:
-    """Where a command writes down what it was to do with the answer."""
+    """Where a command writes down what it was to do with the answer, until that is done."""
     return home.path / FOLDER / f"{search_id}.json"
+
+
+def remove_search(home: Home, search_id: str) -> None:
+    """Remove a search with its steps and, once it is gone for good, what it was to write. Raises `EnginebenchError`."""
+    home.store.remove_search(search_id)
+    orders_file(home, search_id).unlink(missing_ok=True)
+
+
+def as_stored(home: Home, search: Search) -> Search:
+    """The search as it is now, as others may have had it before it was `held`. Raises `InputError` where it is gone."""
+    if not home.store.searches_meant(search.id):
+        raise InputError(f"the search {search.id} ({search.name}) was removed meanwhile: begin it anew if it is wanted")
+    return home.store.search(search.id)
+
+
+def answered(home: Home, search: Search, answer: Mapping[str, Any]) -> Search:
+    """Keep the answer; returns the search with it. Raises `InputError` where the search was removed meanwhile.
+
+    One that is there already stays: it is this one, where others had the store just after it was kept.
+    """
+    home.store.answer_search(search.id, answer)
+    return as_stored(home, search)
 
 
 @contextmanager
@@ -74,10 +96,22 @@ def interrupted(home: Home) -> tuple[Search, ...]:
     return tuple(one for one in open_ones if not is_held(home, one.id))
 
 
+def unwritten(home: Home) -> tuple[Search, ...]:
+    """The searches with an answer, of which nobody writes what was asked for and is not there yet, oldest first."""
+    asked = {path.stem for path in (home.path / FOLDER).glob("*.json")}
+    if not asked:  # so that the store need not be asked
+        return ()
+    found = [one for one in reversed(home.store.searches()) if one.answer is not None and one.id in asked]
+    return tuple(one for one in found if not is_held(home, one.id))
+
+
 def to_go_on_with(home: Home, named: str) -> Search:
-    """The interrupted search of this name. Raises `InputError` for an unknown, an answered one, or one under way."""
+    """The search of this name that was interrupted, if only before all that was asked for was written.
+
+    Raises `InputError` for an unknown one, one that is through, or one under way.
+    """
     found = home.store.search(named)
-    if found.answer is not None:
+    if found.answer is not None and not orders_file(home, found.id).exists():
         raise InputError(f"the search {found.id} has its answer: `enginebench show {found.id}`")
     if is_held(home, found.id):
         raise InputError(f"the search {found.id} is under way in another command: wait for that")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from enginebench_controller.errors import BusyError, UnreachableError
+from enginebench_controller.errors import BusyError, EnginebenchError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
@@ -20,18 +20,20 @@ from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.groups import SoFar, first_error_alone
 from enginebench_controller.runs.remote_run import Reporter
 from enginebench_controller.runs.resuming import ResumeOrder
-from enginebench_controller.runs.searches.holding import held, new_search, resumable
+from enginebench_controller.runs.searches.holding import (
+    answered,
+    as_stored,
+    held,
+    new_search,
+    remove_search,
+    resumable,
+)
 from enginebench_controller.runs.searches.recommend_ground import SearchGround, about, models_taking_part, search_ground
 from enginebench_controller.runs.searches.steps import take_up_step
 from enginebench_controller.store.searches import digests_of
 from enginebench_controller.targets.session import TargetSession, open_session, refuse_emulated
-from enginebench_controller.verdicts.recommend.answer import (
-    Recommendation,
-    Recommendations,
-    answer_document,
-    recommendation,
-    recommendations,
-)
+from enginebench_controller.verdicts.recommend.answer import Recommendation, Recommendations, answer_document
+from enginebench_controller.verdicts.recommend.answering import recommendation, recommendations
 from enginebench_controller.verdicts.recommend.candidates import LAST, Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll, OnTarget, next_for_all
 from enginebench_controller.verdicts.recommend.search import SearchAnswer, answer, next_step
@@ -105,8 +107,8 @@ Answer = Recommendation | Recommendations
 """Of one target, or of several."""
 
 
-async def recommend(home: Home, order: RecommendOrder, watcher: RecommendWatcher) -> tuple[Search, Answer]:
-    """Search for what was asked, and store the answer.
+async def recommend(home: Home, order: RecommendOrder, watcher: RecommendWatcher) -> Search:
+    """Search for what was asked; returns the search with its answer, as it is stored.
 
     Raises `InputError` or `ModelError` before anything is measured, `UnreachableError` when a target does not answer
     or is somebody else's: that says nothing of what runs there. Ended so, or cancelled, it tells the best so far, as
@@ -114,16 +116,20 @@ async def recommend(home: Home, order: RecommendOrder, watcher: RecommendWatcher
     """
     search = new_search(SearchKind.RECOMMEND, ", ".join(order.models), order.document())
     with held(home, search.id), resumable(home, search):
-        return search, await _carry_out(home, search, order, watcher, is_new=True)
+        return await _carry_out(home, search, order, watcher, is_new=True)
 
 
-async def go_on(home: Home, search: Search, watcher: RecommendWatcher, *, trusted: bool) -> Answer:
+async def go_on(home: Home, search: Search, watcher: RecommendWatcher, *, trusted: bool) -> Search:
     """Go on with a search that was interrupted: what was measured counts, and the step under way is finished.
 
-    Raises as `recommend` and `take_up_step` do.
+    Returns the search with its answer; one that has it by now, as it is. Raises as `recommend` and `take_up_step` do,
+    and `InputError` where it was removed meanwhile.
     """
-    order = make_order(search.order).model_copy(update={"trusted": trusted})
     with held(home, search.id), resumable(home, search):
+        search = await patiently(partial(as_stored, home, search))
+        if search.answer is not None:
+            return search
+        order = make_order(search.order).model_copy(update={"trusted": trusted})
         watcher.set_out(search)
         await take_up_step(home, search, ResumeOrder(trusted=trusted), lambda *_: watcher)
         return await _carry_out(home, search, order, watcher, is_new=False)
@@ -131,7 +137,7 @@ async def go_on(home: Home, search: Search, watcher: RecommendWatcher, *, truste
 
 async def _carry_out(
     home: Home, search: Search, order: RecommendOrder, watcher: RecommendWatcher, *, is_new: bool
-) -> Answer:
+) -> Search:
     orders = order.of_each_target()
     binder = Binder(home.library, home.inputs, common_plan(orders[0]), digests_of(home.store.steps_of(search.id)))
     await in_thread(binder.resolve, list(dict.fromkeys(order.models)))
@@ -150,13 +156,21 @@ async def _carry_out(
             for sentence in about(ground):
                 watcher.said(sentence)
         if is_new:
-            await patiently(partial(home.store.add_search, search))
-            watcher.set_out(search)
+            await _set_out(home, search, watcher)
         for one_target in searched:
             one_target.done = await patiently(partial(_stored, one_target.ground, search))
-        found = await _searched(order, searched)
-        await patiently(partial(home.store.answer_search, search.id, answer_document(found)))
-        return found
+        found = answer_document(await _searched(order, searched))
+        return await patiently(partial(answered, home, search, found))
+
+
+async def _set_out(home: Home, search: Search, watcher: RecommendWatcher) -> None:
+    """Keep a search that begins. Nothing is kept of one of which a full disk lets nobody write down what it is for."""
+    await patiently(partial(home.store.add_search, search))
+    try:
+        watcher.set_out(search)
+    except (EnginebenchError, OSError):
+        await patiently(partial(remove_search, home, search.id))
+        raise
 
 
 async def _searched(order: RecommendOrder, targets: Sequence["_OneTarget"]) -> Answer:

@@ -189,6 +189,12 @@ class Known:
         """The rounds that found the machine in a slower state."""
         return frozenset(self.cost.slow)
 
+    @cached_property
+    def slow_for_all(self) -> frozenset[int]:
+        """Those of them in which several were alive: of one alone nobody knows whether it was the machine."""
+        alive = Counter(number for number, _, _, _ in self.seen)
+        return frozenset(number for number in self.slow if alive[number] > 1)
+
     def each_s(self, purpose: StepPurpose) -> float:
         """What a process takes, by those that there were and by the guess, which counts like four of them."""
         begun = [(one, one.step.rounds * len(one.step.candidates)) for one in self.taken]

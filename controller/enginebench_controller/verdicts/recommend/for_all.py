@@ -32,11 +32,15 @@ class OnTarget:
 
 @dataclass(frozen=True)
 class ForAll:
-    """The configuration for all, by its place on each target, with how many times as good each target's own best is."""
+    """The configuration for all, by its place on each target, with how many times as good each target's own best is.
+
+    On those `lacking` it had too few fresh processes. Where nothing is limited, it is the best all the same.
+    """
 
     outcome: SearchOutcome
     places: tuple[int, ...] = ()
     ratios: tuple[tuple[float, float, float], ...] = ()
+    lacking: tuple[int, ...] = ()
 
 
 def next_for_all(targets: Sequence[OnTarget], *, has_time: bool = True) -> Mapping[int, Step] | ForAll:
@@ -55,9 +59,11 @@ def next_for_all(targets: Sequence[OnTarget], *, has_time: bool = True) -> Mappi
     if has_time and open_ and (steps := _steps(known, open_)):
         return steps
     chosen = sure[0] if sure else able[0]
-    outcome = SearchOutcome.FOUND if sure else SearchOutcome.CANNOT_TELL
+    is_open = not sure and any(one.known.terms.limits for one in known)
+    outcome = SearchOutcome.CANNOT_TELL if is_open else SearchOutcome.FOUND
     places = tuple(one.place_of[chosen] for one in known)
-    return ForAll(outcome, places, tuple(one.ratio(chosen) for one in known))
+    lacking = tuple(number for number, one in enumerate(known) if not one.is_fresh(chosen))
+    return ForAll(outcome, places, tuple(one.ratio(chosen) for one in known), lacking)
 
 
 def _steps(known: Sequence["_Target"], wanted: Sequence[Hashable]) -> dict[int, Step]:

@@ -43,12 +43,17 @@ SHORTLIST = 3
 """So many are measured again: the best, what comes next, and one that holds the limit more surely."""
 FIRST_LOOK = 8
 """So many at most before it is known how long starting engines takes: of a round that is cut off nothing is left."""
+BESIDE_COMPARED = 3
+"""So many others there must be time to look at, where one of each version runs for its outputs."""
 MOST_ROUNDS = 4
 """Of one step: afterwards it is looked who is still in."""
 
 
 class Fate(StrEnum):
-    """What became of a candidate. In place of the best stands one that may hold the limits, or the nearest to them."""
+    """What became of a candidate. In place of the best stands one that may hold the limits, or the nearest to them.
+
+    Not tried is what never ran and may be the best for all that its likes say, and what is of an engine tried in vain.
+    """
 
     BEST = "best"
     BEST_IF_HELD = "best_if_held"
@@ -88,14 +93,17 @@ class SearchOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class SearchAnswer:
-    """What is to be said. `best` is the nearest where nothing holds the limits; None where none could be measured."""
+    """What is to be said. `best` is the nearest where nothing holds the limits; None where none could be measured.
+
+    `slow_rounds`, by their numbers, took all that were alive in them longer: of one alone nobody knows what it was.
+    """
 
     outcome: SearchOutcome
     best: int | None
     runner_up: int | None
     told: tuple[CandidateTold, ...]
     rounds: int
-    slow_rounds: int
+    slow_rounds: frozenset[int]
     noise: float
     rate: RateFound | None = None
 
@@ -104,7 +112,9 @@ def least_budget_s(candidates: int, terms: SearchTerms) -> float:
     """The seconds below which a search tells nothing: a look at a few, and fresh processes of two."""
     if terms.rate is not None:
         return max(least_budget_s(candidates, replace(terms, rate=None)), least_rate_s(terms.rate)) / CLOSED_SHARE
-    looks, confirmed = max(min(candidates, 6), len(terms.compared)), min(candidates, 2) * FRESH
+    compared = len(terms.compared)
+    looks = max(min(candidates, 6), compared + min(candidates - compared, BESIDE_COMPARED) if compared else 0)
+    confirmed = min(candidates, 2) * FRESH
     return (looks if candidates > 1 else 0) * (terms.start_s + terms.look_s) + confirmed * (
         terms.start_s + terms.confirm_s
     )
@@ -204,7 +214,7 @@ def _answer(
     if not known.seen:
         told = tuple(_gone(known, place) for place in sorted(known.gone))
         none = SearchOutcome.UNCONFIRMED if broken_off else SearchOutcome.NOTHING
-        return SearchAnswer(none, None, None, told, 0, 0, 0.0)
+        return SearchAnswer(none, None, None, told, 0, frozenset(), 0.0)
     held = [one for one in known.measured if known.limits(one) is Limits.HELD]
     open_ = [one for one in known.measured if known.limits(one) is Limits.CANNOT_TELL]
     if held and not broken_off:
@@ -225,7 +235,7 @@ def _answer(
     told = tuple(
         replace(one, fate=_fate_of_best(known, outcome, best)) if one.candidate == best else one for one in told
     )
-    return SearchAnswer(outcome, best, runner_up, told, known.round_count, len(known.slow), known.cost.noise)
+    return SearchAnswer(outcome, best, runner_up, told, known.round_count, known.slow_for_all, known.cost.noise)
 
 
 def _runner_up(known: Known, best: int, rivals: Sequence[int]) -> int | None:
@@ -336,7 +346,10 @@ def _told(known: Known, place: int, best: int, runner_up: int | None) -> Candida
         for number, one in enumerate(known.excess)
     )
     processes = sum(candidate == place for _, _, candidate, _ in known.seen)
-    return CandidateTold(place, _fate(known, place, best, runner_up), processes, ratio, of_limit)
+    fate = _fate(known, place, best, runner_up)
+    if not processes and fate in (Fate.NOT_TOLD_APART, Fate.LIMIT_NOT_TOLD):
+        fate = Fate.NOT_TRIED
+    return CandidateTold(place, fate, processes, ratio, of_limit)
 
 
 def _gone(known: Known, place: int) -> CandidateTold:
@@ -345,10 +358,10 @@ def _gone(known: Known, place: int) -> CandidateTold:
 
 
 def _fate_of_best(known: Known, outcome: SearchOutcome, best: int) -> Fate:
-    if outcome is SearchOutcome.CANNOT_TELL:
-        return Fate.BEST_IF_HELD
-    is_broken = outcome is SearchOutcome.UNCONFIRMED and known.limits(best) is Limits.BROKEN
-    return Fate.NEAREST if is_broken or outcome is SearchOutcome.NOTHING else Fate.BEST
+    is_open = outcome in (SearchOutcome.UNCONFIRMED, SearchOutcome.CANNOT_TELL)
+    if outcome is SearchOutcome.NOTHING or (is_open and known.limits(best) is Limits.BROKEN):
+        return Fate.NEAREST
+    return Fate.BEST_IF_HELD if outcome is SearchOutcome.CANNOT_TELL else Fate.BEST
 
 
 def _fate(known: Known, place: int, best: int, runner_up: int | None) -> Fate:

@@ -215,13 +215,16 @@ def _limited(order: RecommendOrder, one: Measurement, samples: Iterable[BlockSam
     return {process: percentile_ns(values, percent) for process, values in of_process.items() if values}
 
 
+_WRONG = "its outputs are wrong"
+
+
 def _wrong(
     measured: Mapping[int, Measurement], others: Sequence[Measurement], models: Sequence[ModelVersion]
 ) -> Iterable[tuple[int, str]]:
     checks = check_outputs([*others, *measured.values()], models)
     for place, one in measured.items():
         if (check := checks.get(one.id)) is not None and check.problem:
-            yield place, f"its outputs are wrong: {check.problem}"
+            yield place, f"{_WRONG}: {check.problem}"
 
 
 def _by_place(place_of: Mapping[tuple[object, ...], int], found: Iterable[Measurement]) -> dict[int, Measurement]:
@@ -254,10 +257,30 @@ def _judged(
         if points[place].is_given and place not in gone
     ]
     checks = _against_given(measured, given, points, models)
+    wrong = _of_variants(points, checks) | wrong
     known = {place: one.largest_relative_error for place, one in checks.items() if one is not None}
     differences = {place: one for place, one in known.items() if one is not None}
     too_far = _too_far(order, points, checks, [*(one.differences for one in earlier), differences])
     return too_far | wrong, differences
+
+
+def _of_variants(points: Sequence[Point], checks: Mapping[int, OutputCheck | None]) -> dict[int, str]:
+    """All points of the variants whose outputs are not those of the model as given at their smallest batch.
+
+    What is wrong of the weights is so at every size. At a larger batch it may be that size alone.
+    """
+    smallest: dict[tuple[str, str, str, str], int] = {}
+    for one in points:
+        batch = one.case.configuration.batch
+        smallest[one.variant] = min(batch, smallest.get(one.variant, batch))
+    why = {
+        points[place].variant: f"{_WRONG}: {check.problem}"
+        for place, check in checks.items()
+        if check is not None
+        and check.problem
+        and points[place].case.configuration.batch == smallest[points[place].variant]
+    }
+    return {place: why[one.variant] for place, one in enumerate(points) if one.variant in why}
 
 
 def _against_given(
@@ -301,8 +324,8 @@ def _too_far(
 
 
 def share_words(share: float) -> str:
-    """A share as a person reads it: "0.81 %"."""
-    return f"{100 * share:.2g} %"
+    """A share as a person reads it: "0.81 %", "101 %"."""
+    return f"{100 * share:.{2 if share < 1 else 3}g} %"
 
 
 def _is_overloaded(one: Measurement, process: Process) -> bool:

@@ -10,7 +10,7 @@ from enginebench_controller.plan.points import samples_of_limit
 from enginebench_controller.runs.searches import recommending
 from enginebench_controller.runs.searches.recommend_ground import about
 from enginebench_controller.runs.searches.recommending import StepTime
-from enginebench_controller.verdicts.recommend.answer import recommendation
+from enginebench_controller.verdicts.recommend.answering import recommendation
 from enginebench_controller.verdicts.recommend.candidates import Step, StepTaken
 from enginebench_controller.verdicts.recommend.search import SearchAnswer, SearchOutcome
 from enginebench_controller.verdicts.recommend.steps import StoredStep
@@ -92,7 +92,7 @@ def test_what_was_assumed_of_the_model_is_told_before_anything_is_measured_and_w
     asked = order()
     space = replace(points(asked), notes=(assumed,))
     assert f"note: {assumed}" in about(SimpleNamespace(order=asked, space=space, target=TARGET))
-    told = SearchAnswer(SearchOutcome.NOTHING, None, None, (), 0, 0, 0.0)
+    told = SearchAnswer(SearchOutcome.NOTHING, None, None, (), 0, frozenset(), 0.0)
     assert recommendation(asked, TARGET, space, (), told).remarks[0] == assumed
 
 

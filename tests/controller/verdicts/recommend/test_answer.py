@@ -10,17 +10,14 @@ from enginebench_controller.errors import StoreError
 from enginebench_controller.plan.plan import StepPurpose, make_plan
 from enginebench_controller.records import EngineRef, MachineUse
 from enginebench_controller.records.run import ProcessUse
-from enginebench_controller.verdicts.recommend import answer
-from enginebench_controller.verdicts.recommend.answer import (
-    answer_document,
-    limit_sentence,
-    read_answer,
-    recommendations,
-)
+from enginebench_controller.verdicts.recommend import answering, sentences
+from enginebench_controller.verdicts.recommend.answer import answer_document, command_label, read_answer
+from enginebench_controller.verdicts.recommend.answering import recommendations
 from enginebench_controller.verdicts.recommend.candidates import RateTerms, Reading, Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, RateFound, next_rate
 from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
+from enginebench_controller.verdicts.recommend.sentences import limit_sentence
 from enginebench_controller.verdicts.recommend.steps import StoredStep
 from invented_recommendations import carried_out, for_two_targets, order, points
 
@@ -45,7 +42,7 @@ def test_as_good_is_what_is_known_to_be_within_a_few_per_cent_rounded_up(ratio, 
     found = carried_out(order(axes={}, budget="1m"))
     (rival, *_) = (place for place, one in enumerate(found.tried) if one.engine == "torch")
     tried = tuple(replace(one, ratio=ratio) if place == rival else one for place, one in enumerate(found.tried))
-    assert answer._lead(order(), replace(found, tried=tried, runner_up=rival)).startswith(words)
+    assert sentences._lead(order(), replace(found, tried=tried, runner_up=rival)).startswith(words)
 
 
 def test_what_does_more_and_may_hold_the_limits_is_not_called_as_good() -> None:
@@ -126,7 +123,7 @@ def test_of_what_may_hold_the_limit_there_is_a_command_with_a_label_and_no_plan(
     assert found.best_point.fate is Fate.BEST_IF_HELD
     assert found.plan is None
     assert found.command.startswith("enginebench run net ")
-    assert answer.command_label(found.outcome) == "not a recommendation, but what measures it again:"
+    assert command_label(found.outcome) == "not a recommendation, but what measures it again:"
 
 
 def test_of_several_targets_nothing_that_may_hold_the_limits_has_a_plan() -> None:
@@ -144,7 +141,7 @@ def test_a_rival_that_may_break_the_limit_is_told_as_one_and_which_way_the_ratio
     def lead(fate: Fate) -> str:
         one = replace(found.tried[rival], **as_told, fate=fate)
         tried = tuple(one if place == rival else other for place, other in enumerate(found.tried))
-        return answer._lead(order(max_latency="p95<7.5ms"), replace(found, tried=tried, runner_up=rival))
+        return sentences._lead(order(max_latency="p95<7.5ms"), replace(found, tried=tried, runner_up=rival))
 
     assert lead(Fate.LIMIT_NOT_TOLD).endswith(
         " (0.650 to 1.023 × as good as it), which may break the limit (p95 11.2 ms)"
@@ -155,7 +152,7 @@ def test_a_rival_that_may_break_the_limit_is_told_as_one_and_which_way_the_ratio
 def test_where_every_engine_fails_each_says_why() -> None:
     found = carried_out(order(), refused=range(len(points(order()).points)))
     tried = tuple(replace(one, why=f"{one.engine} has no such operator") for one in found.tried)
-    told = answer._sentence(order(), replace(found, tried=tried))
+    told = sentences.sentence(order(), replace(found, tried=tried))
     assert told == (
         "nothing could be measured: openvino: openvino has no such operator; torch: torch has no such operator"
     )
@@ -173,9 +170,9 @@ def test_where_no_rate_broke_the_limit_a_longer_budget_is_named() -> None:
     asked = order(goal="rate")
     found = replace(carried_out(order()), rate=RateFound(Kept.HELD, 0, 50.0, None, ((0.6, 0.5, 0.7),)))
     said = "higher rates were not confirmed; a longer --budget than 5m may"
-    assert said in list(answer._remarks(asked, found))
+    assert said in list(sentences.remarks(asked, found))
     broken = replace(found, rate=replace(found.rate, breaks_at_per_s=60.0))
-    assert said not in list(answer._remarks(asked, broken))
+    assert said not in list(sentences.remarks(asked, broken))
 
 
 @pytest.mark.parametrize(
@@ -196,8 +193,8 @@ def test_models_that_are_not_made_of_each_other_are_told_as_different() -> None:
     asked = order(models=["net", "other"], axes={}, budget="1m")
     space = points(asked)
     apart = replace(space, points=tuple(replace(one, family=one.case.model.digest) for one in space.points))
-    assert list(answer._unlike(apart)) == ["net and other are different models, whose outputs are not compared"]
-    assert list(answer._unlike(points(order()))) == []
+    assert list(answering._unlike(apart)) == ["net and other are different models, whose outputs are not compared"]
+    assert list(answering._unlike(points(order()))) == []
 
 
 def test_who_used_the_machine_meanwhile_is_told_first_unless_it_was_little() -> None:
@@ -263,8 +260,10 @@ def test_an_engine_that_was_replaced_between_two_steps_is_told() -> None:
     taken = StepTaken(Step(StepPurpose.LOOK, (0,), 1, 1.0), (), {}, seconds=1)
     same, older, newer = EngineRef("torch", "default", "2.1"), *(EngineRef("ort", "own", one) for one in ("1.2", "1.3"))
     steps = [StoredStep("b1", taken, {}, engines=frozenset({same, one})) for one in (older, newer)]
-    assert list(answer._replaced(steps[:1])) == []
-    assert list(answer._replaced(steps)) == ["ort@own was replaced meanwhile, and measured as 1.2 and 1.3: search anew"]
+    assert list(answering._replaced(steps[:1])) == []
+    assert list(answering._replaced(steps)) == [
+        "ort@own was replaced meanwhile, and measured as 1.2 and 1.3: search anew"
+    ]
 
 
 def test_points_are_labelled_with_how_far_their_outputs_are_and_so_is_the_best() -> None:
@@ -280,9 +279,7 @@ def test_a_limit_of_outputs_is_told_and_who_was_refused_by_it() -> None:
         differences=lambda one: 0.032 if one.case.engine.name == "torch" else None,
     )
     assert "output difference < 1 %" in found.limits
-    assert (
-        "refused, as outputs are too far from those of the model as given: net in f32 on torch (3.2 %)" in found.remarks
-    )
+    assert "refused, as outputs are too far from those of the model as given: net on torch (3.2 %)" in found.remarks
 
 
 def test_of_several_targets_there_is_one_answer_each_and_one_for_all() -> None:

@@ -171,3 +171,26 @@ def test_a_limit_of_outputs_is_for_each_of_them_and_for_what_nobody_can_compare(
     told = stored_step(store, asked, found, Step(StepPurpose.LOOK, (0, place), 1, 0.5), BENCHMARK)
     assert told.taken.refused[place].startswith(why)
     assert 0 not in told.taken.refused
+
+
+@pytest.mark.parametrize("is_smallest", [True, False])
+def test_a_version_whose_outputs_are_wrong_at_its_smallest_batch_is_wrong_at_every_size(tmp_path, is_smallest):
+    """At others the model as given may never run, so that there is nothing to compare with; at one alone it is that."""
+    asked = order(max_latency=None)
+    found = [replace(one, is_given=one.case.engine.name == "openvino") for one in points(asked).points]
+    batches = sorted({one.case.configuration.batch for one in found})
+    batch = batches[0 if is_smallest else -1]
+    of_batch = [place for place, one in enumerate(found) if one.case.configuration.batch == batch]
+    given = next(place for place in of_batch if found[place].is_given)
+    other = next(place for place in of_batch if not found[place].is_given)
+    ones = [
+        of_point(found[place], invented.measured(f"m{place:07}", captured_outputs=captured(outputs)))
+        for place, outputs in ((given, scores()), (other, off(scores(), 0.9)))
+    ]
+    store = Home(tmp_path).store
+    store.add_bundles([BenchmarkBundle(BENCHMARK, tuple(ones), (invented.snapshot(),))])
+    told = stored_step(store, asked, found, Step(StepPurpose.LOOK, (given, other), 1, 0.5), BENCHMARK)
+    alike = {place for place, one in enumerate(found) if one.variant == found[other].variant}
+    assert len(alike) > 1 and given not in told.taken.refused
+    assert told.taken.refused.keys() == (alike if is_smallest else {other})
+    assert all(why.startswith("its outputs are wrong: ") for why in told.taken.refused.values())
