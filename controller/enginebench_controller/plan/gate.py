@@ -66,10 +66,16 @@ class GateSide:
 def parse_sides(model: str | None, base: str, head: str, engine: str | None) -> tuple[GateSide, GateSide]:
     """Read both sides; `engine` is what both have in common. Raises `InputError`.
 
-    Without a `model` the sides are models, all on that engine; else they say what to run the model on.
+    Without a `model` the sides are models, all on that engine; else they say what to run the model on. An engine that
+    neither uses is refused: who names it believes that it is measured.
     """
     if model is not None:
         first, second = (_engine_side(name, text, engine) for name, text in (("--base", base), ("--head", head)))
+        if engine is not None and engine not in (first.engine, second.engine):
+            raise InputError(
+                f"--engine {engine} is used by neither side, as --base {base} and --head {head} name their own: leave "
+                "it out, or leave theirs out"
+            )
         return first, second
     common = GateSide("", None) if engine is None else _engine_side("--engine", engine, None)
     for name, text in (("--base", base), ("--head", head)):
@@ -254,8 +260,8 @@ def rung_fields(side: GateSide, engine: str | None) -> dict[str, Any]:
 class GateOrder:
     """What a person asks for. Without `model` the sides are models; `fields` are the plan's own, such as batch.
 
-    `explain` profiles both sides where they differ. A local agent may run the models of a `trusted` order although
-    their format can execute code.
+    `explain` profiles both sides where they differ; whoever is `strict` takes what cannot be told for a failure. A
+    local agent may run the models of a `trusted` order although their format can execute code.
     """
 
     base: str
@@ -267,6 +273,7 @@ class GateOrder:
     metrics: tuple[str, ...] = (GateMetric.LATENCY,)
     fields: Mapping[str, Any] = field(default_factory=dict)
     explain: bool = True
+    strict: bool = False
     trusted: bool = False
 
 
@@ -293,6 +300,7 @@ def common_plan(order: GateOrder, sides: tuple[GateSide, GateSide]) -> Plan:
         "budget": order.budget,
         "tolerate": order.tolerate,
         "metrics": list(dict.fromkeys(order.metrics)),
+        "strict": order.strict,
         "base": _called(sides[0], order),
         "head": _called(sides[1], order),
     }

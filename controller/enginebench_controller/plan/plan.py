@@ -187,6 +187,8 @@ class GateTerms(BaseModel):
     """Those that may fail the gate."""
     promised: Mapping[GateMetric, float] = {}
     """Shares; nothing for a metric of which the machine had no earlier process pairs."""
+    strict: bool = False
+    """Whether the command fails where it cannot be told."""
     base: str = "base"
     head: str = "head"
     """What the two are called."""

@@ -27,6 +27,7 @@ from enginebench_controller.records import AvailableEngine, Configuration, Hint,
 from enginebench_controller.records.fields import CONFIGURATION
 from enginebench_controller.records.model import lineage
 from enginebench_controller.stats.response import ENGINE, Axes, spread_out
+from enginebench_controller.typed_paths import typed_path
 from enginebench_proto.agreed.words import DEFAULT_DEVICE, ModelFormat, Precision
 
 MOST_POINTS = 64
@@ -115,14 +116,36 @@ def space(
                 said = {"devices": [case.configuration.device]} if "devices" in order.fields else {}
                 axes = _axes(case, engines, models, has_kinds=bool(snapshot.host.clusters))
                 found.points.append(Point(case, chosen | said, axes, _is_default(case, engine, snapshot)))
-                assumed = binder(model, case.configuration.batch).assumptions
-                found.notes.update(dict.fromkeys(f"{case.model.name}: {text}" for text in assumed))
+                for text in binder(model, case.configuration.batch).assumptions:
+                    found.assumed.setdefault(text, {})[case.model.name] = None
+    found.notes |= {f"{_enumerated(list(names))}: {text}": None for text, names in found.assumed.items()}
     points = _with_families(found.checked(), known)
     _check_outputs_can_be_compared(order, points)
     if order.versions and set(models) <= set(order.models) and (note := _no_version(order, points)) is not None:
         found.notes[note] = None
+    found.notes |= dict.fromkeys(_calibrated_elsewhere(common.get("input_folder"), points))
     kept = _kept(points)
     return Space(tuple(kept), dict(found.reasons), len(points) - len(kept), tuple(found.notes))
+
+
+def _calibrated_elsewhere(folder: str | None, points: Sequence[Point]) -> Iterator[str]:
+    """Of each INT8 version on whose calibration inputs the search does not measure, which may make it look wrong."""
+    here = "" if folder is None else typed_path(folder).name
+    for digest, one in {one.case.model.original_digest: one.case.model for one in points}.items():
+        made = one.derivation.calibration if one.derivation else None
+        if made is not None and made.folder != here:
+            on, measured_on = (name or "random inputs" for name in (made.folder, here))
+            way = f"--inputs {made.folder}" if made.folder else "an INT8 version made with `models quantize --inputs`"
+            yield (
+                f"{one.name} ({digest[:8]}) was calibrated on {on} and is measured on {measured_on}, where its outputs "
+                f"may be farther off: {way} tells how far they are where it is used"
+            )
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    """Names of models: "net", "net and net-int8", "net and 3 more"."""
+    first, *others = names
+    return " and ".join([first, *(others if len(others) < 2 else [f"{len(others)} more"])])
 
 
 def _no_version(order: RecommendOrder, points: Sequence[Point]) -> str | None:
@@ -168,6 +191,7 @@ class _Found:
     reasons: Counter[str] = field(default_factory=Counter)
     without: dict[str, str] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
+    assumed: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def is_impossible(self, named: str, reason: str) -> None:
         """One of the points cannot be, of what was asked for by this name."""

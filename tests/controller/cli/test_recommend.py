@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 import invented_recommendations
 from enginebench_controller.cli import make_app
 from enginebench_controller.cli.commands import recommend
+from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.runs.searches.holding import held
 from enginebench_controller.verdicts.recommend.search import SearchOutcome
@@ -41,6 +42,12 @@ def test_where_nothing_holds_the_limit_no_plan_is_written_and_nothing_is_the_bes
     assert f"nothing is recommended: {plan} was not written" in done.stderr
     assert "The nearest of " in done.stdout and "nearest, breaks" in done.stdout
     assert "best" not in done.output and "enginebench run" not in done.output
+
+
+def test_a_plan_has_the_ending_by_which_run_knows_one(tmp_path, monkeypatch) -> None:
+    asked = invented_recommendations.order()
+    with pytest.raises(InputError, match=r"plan\.yaml: a plan is TOML, .* end it in \.toml"):
+        recommended(monkeypatch, asked, None, "--plan", str(tmp_path / "plan.yaml"))
 
 
 def test_where_it_cannot_be_told_the_command_has_a_label(monkeypatch) -> None:

@@ -28,6 +28,7 @@ from enginebench_controller.records import (
     ModelFile,
     ModelVersion,
 )
+from enginebench_controller.records.model import Calibration
 from offered import engine, target
 
 NET = ModelVersion("aa" * 32, "net", "onnx", (ModelFile("net.onnx", "bb" * 32, 1_000_000),), 1)
@@ -233,6 +234,45 @@ def test_what_had_to_be_assumed_of_a_model_is_told_once() -> None:
     found = space(make_order({"models": ["net"]}), target(FULL, PLAIN), assuming, ("net",))
     assert found.notes == ("net: dimension 'height' is open and was set to 224",)
     assert points().notes == ()
+
+
+def test_what_was_assumed_of_several_versions_alike_is_told_once() -> None:
+    versions = {f"v{number}": replace(NET, digest=f"{number}" * 64, name=f"net {number}") for number in range(3)}
+
+    def assuming(name: str, batch: int) -> BoundModel:
+        return replace(bind(name, batch), version=versions[name], assumptions=("height was set to 224",))
+
+    for count, whom in ((1, "net 0"), (2, "net 0 and net 1"), (3, "net 0 and 2 more")):
+        found = space(make_order({"models": list(versions)[:count]}), target(PLAIN), assuming, tuple(versions)[:count])
+        assert found.notes == (f"{whom}: height was set to 224",)
+
+
+@pytest.mark.parametrize(
+    ("made_on", "measured_on", "told"),
+    [
+        (
+            "val",
+            None,
+            "net int8 (cccccccc) was calibrated on val and is measured on random inputs, where its outputs may",
+        ),
+        ("val", "/data/other", "net int8 (cccccccc) was calibrated on val and is measured on other, where"),
+        ("", "/data/other", "net int8 (cccccccc) was calibrated on random inputs and is measured on other, where"),
+        ("val", "/data/val", None),
+        ("", None, None),
+    ],
+)
+def test_a_version_that_was_calibrated_on_other_inputs_than_it_is_measured_on_is_told(made_on, measured_on, told):
+    calibrated = Derivation(DerivationKind.QUANTIZED, said="2 inputs", calibration=Calibration(folder=made_on))
+    version = replace(INT8, derivation=calibrated)
+
+    def bind_versions(name: str, batch: int) -> BoundModel:
+        return replace(bind(name, batch), version=version if name == "int8" else NET)
+
+    fields = {} if measured_on is None else {"input_folder": measured_on}
+    order = make_order({"models": ["net", "int8"], "fields": fields})
+    notes = space(order, target(PLAIN), bind_versions, order.models, known=(NET, version)).notes
+    assert len(notes) == (told is not None)
+    assert told is None or notes[0].startswith(told)
 
 
 def test_devices_that_nobody_asked_for_are_told() -> None:

@@ -6,7 +6,7 @@ import invented
 import invented_bisects
 from enginebench_controller.records import Status
 from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPage, Fastest, ListedBenchmark
-from enginebench_ui.shared.benchmarks import benchmark_views, found_text
+from enginebench_ui.shared.benchmarks import benchmark_views, found_text, search_sentence
 from enginebench_ui.shared.text import benchmark_title
 
 FASTEST = Fastest("m0000001", "b0000002", 1234.5, "resnet50", "fake", 4, 1, Status.OK)
@@ -28,14 +28,14 @@ def test_a_benchmark_shows_what_it_covered_and_how_it_went():
 
     assert first.tallies == (("2 ok", "green"), ("1 failed", "red"))
     assert (first.covered, first.note) == ("resnet50 · fake · 2 targets", "re-run of b0000001, imported")
-    assert first.fastest == "Highest measured: 1,234 items/s with fake, batch 4, 1 core"
-    assert (second.name, second.tallies, second.fastest) == ("Unnamed benchmark", (("nothing measured", "gray"),), "")
+    assert first.said == "Highest measured: 1,234 items/s with fake, batch 4, 1 core"
+    assert (second.name, second.tallies, second.said) == ("Unnamed benchmark", (("nothing measured", "gray"),), "")
 
 
 def test_no_side_of_a_gate_is_called_the_highest():
     gate = replace(invented.benchmark("b0000002"), plan={"gate": {"budget": "2m"}})
     (view,) = benchmark_views([listed(gate, fastest=FASTEST)])
-    assert view.fastest == ""
+    assert view.said == ""
 
 
 STEP = replace(invented.benchmark(), plan={"search": {"id": "5ea4c0", "step": 1, "title": "looking"}})
@@ -50,13 +50,16 @@ def test_a_search_stands_for_its_steps():
     search = invented_bisects.search()
     (view,) = benchmark_views([replace(listed(STEP), search=search, steps=3)])
     assert (view.id, view.name, view.search, view.note) == (search.id, search.name, search, "bisect, 3 steps")
+    assert view.said == search_sentence(search), "and not how fast a step was, which may have measured what is wrong"
+    (open_,) = benchmark_views([replace(listed(STEP), search=replace(search, answer=None), steps=3)])
+    assert open_.said == ""
 
 
 def test_the_fastest_of_several_models_names_its_model_and_doubt():
     unsure = Fastest("m0000001", "b0000001", 10.0, "resnet50", "fake", 1, 2, Status.INCONCLUSIVE)
     (view,) = benchmark_views([listed(invented.benchmark(), models=("a", "resnet50"), fastest=unsure)])
 
-    assert view.fastest == "Highest measured: 10.00 items/s (inconclusive) with resnet50, fake, batch 1, 2 cores"
+    assert view.said == "Highest measured: 10.00 items/s (inconclusive) with resnet50, fake, batch 1, 2 cores"
 
 
 def test_many_names_and_long_ones_are_cut():

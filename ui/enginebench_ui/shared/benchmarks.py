@@ -1,12 +1,16 @@
 """Benchmarks as a list: what each covered, how it went, and how fast the fastest was."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from enginebench_controller.records import Benchmark, Search, Status
+from enginebench_controller.errors import StoreError
+from enginebench_controller.records import Benchmark, Search, SearchKind, Status
 from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPage, Fastest, ListedBenchmark
 from enginebench_controller.store.searches import search_of
+from enginebench_controller.verdicts.bisect.answer import stored_answer
+from enginebench_controller.verdicts.bisect.words import headline
 from enginebench_ui.shared.text import SEARCH_NOUNS, benchmark_title, count_of, instant, number, shortened, tallies
 
 _LONGEST_MODEL = 48
@@ -16,7 +20,7 @@ _LONGEST_MODEL = 48
 class BenchmarkView:
     """One benchmark in the list, or a `search` with its steps; `tallies` are pairs such as ("8 ok", "green").
 
-    `fastest` is empty of a gate, whose sides are no rivals.
+    `said` is how fast the fastest was, of a search its answer, and empty of a gate, whose sides are no rivals.
     """
 
     id: str
@@ -24,7 +28,7 @@ class BenchmarkView:
     created: str
     covered: str
     note: str
-    fastest: str
+    said: str
     tallies: tuple[tuple[str, str], ...]
     search: Search | None = None
 
@@ -48,10 +52,27 @@ def _view(one: ListedBenchmark) -> BenchmarkView:
         created=instant(subject.created_at_unix_ns),
         covered=_covered(one.entry),
         note=f"{SEARCH_NOUNS[one.search.kind]}, {count_of(one.steps, 'step')}" if one.search else _note(benchmark),
-        fastest="" if benchmark.plan.get("gate") else _fastest(one.fastest, several_models=len(one.entry.models) > 1),
+        said=_said(one),
         tallies=tallies(statuses) or (("nothing measured", "gray"),),
         search=one.search,
     )
+
+
+def _said(one: ListedBenchmark) -> str:
+    if one.search is not None:  # the fastest of its steps may break a limit, or be wrong
+        with suppress(StoreError):  # of a newer enginebench, which the page of the search tells
+            return search_sentence(one.search) or ""
+        return ""
+    is_gate = one.entry.benchmark.plan.get("gate")
+    return "" if is_gate else _fastest(one.fastest, several_models=len(one.entry.models) > 1)
+
+
+def search_sentence(search: Search) -> str | None:
+    """What a search has come to, in a sentence; None while it has no answer. Raises `StoreError` for newer words."""
+    if search.answer is not None and search.kind is SearchKind.RECOMMEND:
+        return str(search.answer["sentence"])
+    answer = stored_answer(search)
+    return None if answer is None else headline(answer)
 
 
 def _covered(entry: BenchmarkEntry) -> str:

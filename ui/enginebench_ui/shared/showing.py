@@ -199,7 +199,7 @@ def benchmark_card(view: BenchmarkView) -> None:
         with left:
             st.page_link(page, label=f"**{inert(view.name)}**", query_params={"id": view.id})
             facts = (view.created, view.covered, view.id, view.note)
-            lines = (" · ".join(filter(None, facts)), view.fastest)
+            lines = (" · ".join(filter(None, facts)), view.said)
             st.caption("  \n".join(inert(line) for line in lines if line))
         with right, st.container(horizontal=True, horizontal_alignment="right"):
             for text, colour in view.tallies:

@@ -125,6 +125,10 @@ def recommend(
     nothing holds the limits, 5 where that cannot be told, 1 where nothing could be measured.
     """  # typer keeps lines after a backspace
     check_new_files(plan_file, markdown, html, force=force)
+    if plan_file is not None and plan_file.suffix != ".toml":
+        raise InputError(
+            f"--plan {plan_file}: a plan is TOML, which `enginebench run` knows by its name: end it in .toml"
+        )
     if chart is not None:
         check_chart_path(chart, force=force)
     targets = tuple(dict.fromkeys(fields.pop("targets", ())))

@@ -44,8 +44,10 @@ from enginebench_controller.verdicts.bisect.answer import (
     answer_of,
     gates_of,
     replay,
+    told_gate,
 )
 from enginebench_controller.verdicts.bisect.decision import Decided, GatePurpose, Question
+from enginebench_controller.verdicts.bisect.words import gate_sentence
 from enginebench_controller.verdicts.gate.results import GateResult
 
 
@@ -145,6 +147,8 @@ class _Bisect:
             if not self._home.store.steps_of(self._search.id):
                 name = self._search.id
                 self._watcher.said(f"bisect {name}; interrupted, it goes on with `enginebench resume {name}`")
+            for number, asked in enumerate((await patiently(self._replay)).asked, 1):
+                self._watcher.said(f"gate {number}: {gate_sentence(told_gate(self._order, asked))}")
             while not isinstance((done := await patiently(self._replay)).following, Decided):
                 await self._ask(done.following, done)
             if (result := self._unexplained(done)) is not None:

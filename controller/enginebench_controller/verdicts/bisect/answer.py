@@ -83,7 +83,8 @@ def look_of(result: GateResult) -> GateSeen:
     base = next((message for role, message in failed.items() if role != HEAD), "")
     if failed:
         return GateSeen(GateOutcome.CANNOT_TELL, reason=failed.get(HEAD, ""), base_reason=base)
-    return GateSeen(result.outcome, result.is_better, result.judged.decisive.ratio)
+    judged = result.judged  # other outputs, which are no pass of a gate, do not say which version is slower
+    return GateSeen(judged.outcome, judged.is_better, judged.decisive.ratio)
 
 
 def _curable(search: Search, order: BisectOrder) -> frozenset[str]:

@@ -19,6 +19,8 @@ WHAT = {
 
 _MARKS = {GateOutcome.WORSE: "worse", GateOutcome.PASSES: "as good", GateOutcome.CANNOT_TELL: "cannot tell"}
 ALL_OF_IT = 0.95
+_WIDE = 2.0
+"""Times as large as its lower end the upper end of an interval may be, where its middle is told as the difference."""
 
 
 def headline(answer: BisectAnswer) -> str:
@@ -113,8 +115,15 @@ def remarks(answer: BisectAnswer) -> Iterator[str]:
 
 
 def _by(answer: BisectAnswer, found: Ratio | None) -> str:
-    percent = "" if found is None else f"{100 * (found.ratio - 1):.1f} % "
+    percent = "" if found is None else f"{_percent(found)} "
     return f"{percent}{WHAT[answer.metric]} ({ratio_words(found)})"
+
+
+def _percent(found: Ratio) -> str:
+    """By how much; where the interval is very wide, by how much at the least."""
+    if found.low is None or found.low <= 1 or (found.high is not None and found.high < _WIDE * found.low):
+        return f"{100 * (found.ratio - 1):.1f} %"
+    return f"at least {100 * (found.low - 1):.1f} %"
 
 
 def _part(answer: BisectAnswer) -> str:
@@ -123,7 +132,7 @@ def _part(answer: BisectAnswer) -> str:
         return ""
     whole = f"the difference between {answer.good} and {answer.bad} ({ratio_words(answer.whole)})"
     if answer.share >= ALL_OF_IT:
-        return f", which is {whole}"
+        return f", which explains all of {whole}"
     return f", which explains {answer.share:.0%} of {whole}".replace("%", " %")
 
 

@@ -37,9 +37,9 @@ class Arm:
 class MetricResult:
     """What is known of one metric.
 
-    `base` and `head` are medians over processes, in the metric's unit. `ratio` is of head ÷ base, of throughput base ÷
-    head, so that above 0 (a logarithm) is worse; `control` the same of base ÷ base. `missing` says why nothing is
-    known.
+    `base` and `head` are medians over processes, in the metric's unit; those of the control are of base, too. `ratio`
+    is of head ÷ base, of throughput base ÷ head, so that above 0 (a logarithm) is worse; `control` the same of base ÷
+    base. `missing` says why nothing is known.
     """
 
     metric: GateMetric
@@ -123,13 +123,15 @@ class GateResult:
 
     @property
     def outcome(self) -> GateOutcome:
-        """Worse, pass or cannot tell; never a pass where something failed."""
-        return GateOutcome.CANNOT_TELL if self.failures else self.judged.outcome
+        """Worse, pass or cannot tell; never a pass where something failed, nor where outputs are wrong."""
+        is_worse = self.judged.outcome is GateOutcome.WORSE
+        is_no_pass = self.failures or (self.problems and not is_worse)
+        return GateOutcome.CANNOT_TELL if is_no_pass else self.judged.outcome
 
     @property
     def is_better(self) -> bool:
-        """Whether head is better, and nothing of it worse."""
-        return self.judged.is_better and not self.failures
+        """Whether head is better, and nothing of it worse or wrong."""
+        return self.judged.is_better and not self.failures and not self.problems
 
 
 def judge(terms: GateTerms, arms: Mapping[str, Arm]) -> Judged:
@@ -146,10 +148,8 @@ def judge(terms: GateTerms, arms: Mapping[str, Arm]) -> Judged:
 
 
 def stands(judged: Judged) -> bool:
-    """Whether no further pair is needed: one metric is worse for sure, or none needs to be looked at further."""
-    verdicts = [one.verdict for one in judged.deciding]
-    worse = any(one.outcome is GateOutcome.WORSE and one.stands for one in verdicts)
-    return worse or all(one.stands for one in verdicts)
+    """Whether no further pair is needed: each metric that decides is told. Who asks for two wants to know both."""
+    return all(one.verdict.stands for one in judged.deciding)
 
 
 def able(judged: Judged, metric: GateMetric = GateMetric.LATENCY) -> float | None:
@@ -201,21 +201,30 @@ def _metric(terms: GateTerms, metric: GateMetric, arms: Mapping[str, Arm], most:
     if metric is GateMetric.SIZE:
         return _of_size(arms, GateRule(tolerance, 0.0), decides=decides)
     values = {role: _values(metric, arm) for role, arm in arms.items()}
-    base, head = (_middle(values[role]) for role in (BASE, HEAD))
-    missing = _missing(metric, arms, (base, head))
-    observed, control = ([], []) if missing else _observations(metric, arms, values)
+    base, head = _middle([*values[BASE], *values[CONTROL]]), _middle(values[HEAD])
+    lacking = _lacking(metric, arms, values)
+    observed, control = ([], []) if lacking else _observations(metric, arms, values)
     ratio, floor = (sequential_interval(one, most) for one in (observed, control))
     verdict = decide(ratio, rule, floor)
-    if missing:
-        verdict = GateVerdict(GateOutcome.CANNOT_TELL, False, missing)
+    missing = lacking.why if lacking else ""
+    if lacking:
+        verdict = GateVerdict(GateOutcome.CANNOT_TELL, False, missing, stands=not lacking.may_come)
+    elif ratio is None:
+        verdict = replace(verdict, sentence=verdict.sentence + _counted(len(observed), arms))
     return MetricResult(metric, decides, base, head, verdict.ratio, floor, rule, verdict, spread(observed), missing)
 
 
+def _counted(counting: int, arms: Mapping[str, Arm]) -> str:
+    """How many process pairs count, where some do not; "" where all do."""
+    pairs = min(len(arm.processes) for arm in arms.values())
+    return f": only {counting} of {pairs} process pairs count" if counting < pairs else ""
+
+
 def _of_size(arms: Mapping[str, Arm], rule: GateRule, *, decides: bool) -> MetricResult:
-    """Bytes are counted, not measured: only the tolerance counts."""
+    """Bytes are counted, not measured: only the tolerance counts. But what does not run is no smaller model."""
     base, head = arms[BASE].size_bytes, arms[HEAD].size_bytes
-    if not base or not head:
-        why = "the model's size is not known"
+    if not base or not head or not all(arm.processes for arm in arms.values()):
+        why = "the model's size is not known" if not base or not head else "nothing was measured"
         verdict = GateVerdict(GateOutcome.CANNOT_TELL, False, why)
         return MetricResult(GateMetric.SIZE, decides, base, head, None, None, rule, verdict, None, why)
     change = head / base
@@ -312,20 +321,30 @@ def _energy(arm: Arm, index: int, process: Process) -> float | None:
     return None if found.j_per_inference is None or found.is_coarse else found.j_per_inference / arm.batch
 
 
-def _energy_missing(arms: Mapping[str, Arm]) -> str:
-    """Why the energies of all arms cannot be compared; "" where they can."""
+@dataclass(frozen=True)
+class _Lacking:
+    """Why nothing is known of a metric, and whether further processes may change that."""
+
+    why: str
+    may_come: bool = False
+
+
+def _energy_lacking(arms: Mapping[str, Arm]) -> _Lacking | None:
+    """Why the energies of all arms cannot be compared; None where they can."""
     found = [metered_energy(_counting(arm, index)) for arm in arms.values() for index in range(len(arm.processes))]
     if coarse := next((one.source for one in found if one.is_coarse), None):
-        return f"its meter counts no energy ({coarse}), which is too coarse to decide by"
+        return _Lacking(f"its meter counts no energy ({coarse}), which is too coarse to decide by")
     if len(sources := {one.source for one in found if one.j_per_inference is not None}) > 1:
-        return f"not all processes were counted by one meter ({', '.join(sorted(one or 'unknown' for one in sources))})"
+        names = ", ".join(sorted(one or "unknown" for one in sources))
+        return _Lacking(f"not all processes were counted by one meter ({names})")
     if all(one.j_per_inference is not None for one in found):
-        return ""
+        return None
     whys = [one.missing for one in found if one.missing]
     if 2 * len(whys) <= len(found):  # one or two that a meter did not answer leave enough pairs
-        return ""
+        return None
     told = [one.evidence.missing.get("energy_uj", "") for arm in arms.values() for one in arm.blocks]
-    return next(filter(None, told), whys[0])
+    answers = all(any(one.evidence.energy_uj for one in arm.blocks) for arm in arms.values())
+    return _Lacking(next(filter(None, told), whys[0]), may_come=answers)
 
 
 _OF_PROCESS: Mapping[GateMetric, Callable[[Arm, int, Process], float | None]] = {
@@ -338,20 +357,27 @@ _OF_PROCESS: Mapping[GateMetric, Callable[[Arm, int, Process], float | None]] = 
 }
 
 
+_OF_BLOCKS = frozenset({GateMetric.LATENCY, GateMetric.THROUGHPUT, GateMetric.ENERGY})
+"""Of these a process may tell nothing, as all its blocks stood still, and the next one may."""
+
+
 def _middle(values: Sequence[float | None]) -> float | None:
     known = [one for one in values if one is not None and isfinite(one)]
     return median(known) if known else None
 
 
-def _missing(metric: GateMetric, arms: Mapping[str, Arm], middles: Sequence[float | None]) -> str:
-    """Why nothing can be said of a metric; "" where something can."""
+def _lacking(
+    metric: GateMetric, arms: Mapping[str, Arm], values: Mapping[str, Sequence[float | None]]
+) -> _Lacking | None:
+    """Why nothing can be said of a metric; None where something can. A phase that one process lacks, all lack."""
     if not all(arm.processes for arm in arms.values()):
-        return "nothing was measured"
-    if metric is GateMetric.ENERGY and (why := _energy_missing(arms)):
-        return why
-    if None not in middles:
-        return ""
-    return f"the {metric} is not known on both sides"
+        return _Lacking("nothing was measured", may_come=True)
+    if metric is GateMetric.ENERGY and (found := _energy_lacking(arms)):
+        return found
+    if all(_middle(one) is not None for one in values.values()):
+        return None
+    why = f"the {metric} is not known on both sides"
+    return _Lacking(why + _counted(0, arms), may_come=True) if metric in _OF_BLOCKS else _Lacking(why)
 
 
 def ratio_of_values(result: MetricResult) -> tuple[float, float, float] | None:

@@ -340,6 +340,10 @@ def _median(*layers: Layer) -> Layer:
     return replace(layers[0], time_ns=(round(median(times)),) if times else ())
 
 
+_LEAST_SHARE = 0.005
+"""Of the difference: a layer with less explains nothing of it, and would be told as 0 %."""
+
+
 def _layers(profiles: Sequence[Profile], *, is_worse: bool) -> GateExplanation:
     (pair,) = compare_profiles(profiles).pairs
     ids = tuple(one.id for one in profiles)
@@ -348,7 +352,8 @@ def _layers(profiles: Sequence[Profile], *, is_worse: bool) -> GateExplanation:
         return GateExplanation(ids, (), total, "one profile of each side does not show the difference")
     sign = 1 if is_worse else -1
     rows = sorted(pair.rows, key=lambda row: -sign * row.contribution_ns)[:LAYERS_TOLD]
-    return GateExplanation(ids, tuple(_share(row, total) for row in rows if sign * row.contribution_ns > 0), total)
+    told = (_share(row, total) for row in rows)
+    return GateExplanation(ids, tuple(one for one in told if (one.share or 0.0) >= _LEAST_SHARE), total)
 
 
 def _share(row: LayerRow, total_ns: int) -> LayerShare:

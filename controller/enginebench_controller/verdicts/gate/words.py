@@ -12,6 +12,7 @@ from enginebench_controller.plan.plan import (
 )
 from enginebench_controller.verdicts.gate.results import (
     GateResult,
+    Judged,
     LayerShare,
     MetricResult,
     able,
@@ -60,8 +61,9 @@ def gate_remarks(result: GateResult) -> Iterator[str]:
     if besides := [one.metric for one in result.judged.metrics if _is_worse_besides(one)]:
         yield f"worse, too, but no reason to fail, as --metric does not name it: {', '.join(besides)}"
     yield how_measured(result)
-    if (next_time := able(result.judged)) is not None:
-        yield f"{able_words(next_time, GateMetric.LATENCY, result.terms)}, by what was seen"
+    metric = result.judged.decisive.metric
+    if (next_time := able(result.judged, metric)) is not None:
+        yield f"{able_words(next_time, metric, result.terms)}, by what was seen"
 
 
 def how_measured(result: GateResult) -> str:
@@ -87,12 +89,14 @@ def able_words(share: float, metric: GateMetric, terms: GateTerms) -> str:
 
 
 def meaning(result: GateResult) -> str:
-    """What D is."""
-    rule = result.judged.decisive.rule
+    """What D is; nothing that can be told is promised of a metric that is not known."""
+    rule, one = result.judged.decisive.rule, result.judged.decisive
+    if one.missing:
+        return f"D means nothing here, as the {one.metric} is not known"
     if rule.difference <= rule.tolerance:
         return f"D = {rule.bound:.1%}, what is tolerated: a pass is less than D worse"
     tolerated = f"what is tolerated ({rule.tolerance:.1%})"
-    known = result.judged.decisive.metric in result.terms.promised
+    known = one.metric in result.terms.promised
     promised = f"what can be told in {result.terms.budget} ({rule.difference:.1%}{'' if known else ', not known yet'})"
     if known and rule.difference >= MOST_PROMISED:
         promised = f"{rule.difference:.1%}, the most that this may be, as {result.terms.budget} here can tell no less"
@@ -147,20 +151,29 @@ def verdict_words(one: MetricResult) -> str:
     return "better" if one.verdict.is_better else TITLES[one.verdict.outcome]
 
 
+def never_known(judged: Judged) -> Iterator[str]:
+    """What a gate goes on without, as no further process can make it known: so it cannot pass."""
+    for one in judged.deciding:
+        if one.missing and one.verdict.stands:
+            yield f"the {one.metric} will not be known, so that this cannot pass: {one.missing}"
+
+
 def _reason(result: GateResult) -> str:
-    if result.failures:
-        return "; ".join(result.failures)
-    one = result.judged.decisive
+    """What is wrong or has failed, and then what the figures say, where there are any."""
+    return "; ".join((*result.problems, *(result.failures or (_of_figures(result),))))
+
+
+def _of_figures(result: GateResult) -> str:
+    judged = result.judged
+    one = judged.decisive
     compared = compared_words(result, one)
-    if result.outcome is GateOutcome.WORSE:
+    if judged.outcome is GateOutcome.WORSE:
         return f"{compared}; {one.rule.tolerance:.1%} is tolerated"
-    if result.outcome is GateOutcome.PASSES:
-        return (
-            compared
-            if result.is_better
-            else f"{compared}, less than D = {one.rule.bound:.1%} worse{_limit(result, one)}"
-        )
-    return _doubt(result, one, compared)
+    if judged.outcome is GateOutcome.CANNOT_TELL:
+        return _doubt(result, one, compared)
+    if judged.is_better or result.problems:
+        return compared
+    return f"{compared}, less than D = {one.rule.bound:.1%} worse{_limit(result, one)}"
 
 
 def named(result: GateResult, role: str) -> str:

@@ -285,14 +285,32 @@ def _confirm(known: Known) -> Step | None:
     if not places:
         return None
     affordable = int(known.left_s / known.each_s(StepPurpose.CONFIRM) + 0.1)
-    lacking = max(max(0, FRESH - len(known.telling(one))) for one in places)
     kept = _kept(known, places)
-    while len(places) > 1 and affordable < len(places) * max(lacking, 1):
+    while len(places) > 1 and affordable < len(places) * max(_lacking(known, places), 1):
         places.remove(next(one for one in reversed(places) if one != kept))
+    lacking = _lacking(known, places)
+    if len(places) == 1 and not lacking and known.limits(kept) is Limits.HELD:
+        return _glance(known)
     rounds = min(max(lacking, MOST_ROUNDS), affordable // len(places))
     if rounds < 1:
         return None
     return Step(StepPurpose.CONFIRM, tuple(places), rounds, known.terms.confirm_s)
+
+
+def _lacking(known: Known, places: Sequence[int]) -> int:
+    """How many rounds more some of these need until each has enough fresh processes."""
+    return max(max(0, FRESH - len(known.telling(one))) for one in places)
+
+
+def _glance(known: Known) -> Step | None:
+    """A look at what nobody has seen and may be better, once the leader is confirmed and there is no time for another.
+
+    But time must be left to confirm what is seen then: one process of many may be lucky.
+    """
+    unseen = [one for one in known.promising() if one not in known.measured]
+    spare_s = known.left_s - FRESH * known.each_s(StepPurpose.CONFIRM)
+    count = min(len(unseen), known.terms.together, int(spare_s / known.each_s(StepPurpose.LOOK)))
+    return Step(StepPurpose.LOOK, tuple(unseen[:count]), 1, known.terms.look_s) if count > 0 else None
 
 
 def _kept(known: Known, places: Sequence[int]) -> int:

@@ -325,7 +325,7 @@ def _too_far(
 
 def share_words(share: float) -> str:
     """A share as a person reads it: "0.81 %", "101 %"."""
-    return f"{100 * share:.{2 if share < 1 else 3}g} %"
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 
 def _is_overloaded(one: Measurement, process: Process) -> bool:

@@ -5,6 +5,7 @@ import pytest
 from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
 from enginebench_controller.plan.bisect import BisectKind
 from enginebench_controller.plan.plan import GateMetric
+from enginebench_controller.verdicts.bisect.answer import Ratio
 from enginebench_controller.verdicts.bisect.decision import BisectFinding
 from enginebench_controller.verdicts.bisect.words import headline, remarks, way_words
 from enginebench_controller.verdicts.gate.results import LayerShare
@@ -21,7 +22,7 @@ def test_the_sentence_names_the_culprit_and_what_it_explains() -> None:
     whole = ANSWER.model_copy(update={"share": 1.0})
     assert not any("further steps" in one for one in remarks(whole)), "it is the whole difference"
     assert "further steps: the rest of the difference, 49 %, came with other versions" in remarks(ANSWER)
-    assert headline(whole).endswith(", which is the difference between 1.20.0 and 1.22.0 (1.200×, 1.170 to 1.230)")
+    assert headline(whole).endswith(", which explains all of the difference between 1.20.0 and 1.22.0 (1.200×, 1.170 to 1.230)")
 
 
 @pytest.mark.parametrize(
@@ -96,3 +97,8 @@ def test_the_document_begins_with_the_sentence_and_has_what_is_kept() -> None:
     assert (told["kind"], told["sentence"], told["culprit"]) == ("enginebench-bisect", FOUND, "1.22.0")
     assert told["gates"][1]["outcome"] is None
     assert told["remarks"][0].startswith("further steps: ")
+
+
+def test_of_a_very_wide_interval_what_it_is_at_the_least_is_told():
+    wide = ANSWER.model_copy(update={"step": Ratio(ratio=2.013, low=1.087, high=3.73)})
+    assert " is at least 8.7 % slower (2.013×, 1.087 to 3.730) than " in headline(wide)

@@ -8,7 +8,9 @@ import pytest
 
 from enginebench_controller.errors import StoreError
 from enginebench_controller.plan.plan import StepPurpose, make_plan
-from enginebench_controller.records import EngineRef, MachineUse
+from enginebench_controller.plan.recommend import limit_words
+from enginebench_controller.records import Derivation, DerivationKind, EngineRef, Load, MachineUse
+from enginebench_controller.records.model import Calibration
 from enginebench_controller.records.run import ProcessUse
 from enginebench_controller.verdicts.recommend import answering, sentences
 from enginebench_controller.verdicts.recommend.answer import answer_document, command_label, read_answer
@@ -18,7 +20,7 @@ from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, RateFound, next_rate
 from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
 from enginebench_controller.verdicts.recommend.sentences import limit_sentence
-from enginebench_controller.verdicts.recommend.steps import StoredStep
+from enginebench_controller.verdicts.recommend.steps import StoredStep, share_words
 from invented_recommendations import carried_out, for_two_targets, order, points
 
 
@@ -326,3 +328,91 @@ def test_an_interval_without_an_end_says_so_and_its_end_is_null() -> None:
     for ends in (seen.of_limit[0], (0.6, 0.0, 1e9)):
         told = limit_sentence(order(), replace(found.best_point, limit_share=(ends,)), held=False)
         assert told == "p95 12 ms (limit 20 ms, 0 to ∞, as far as it is known)"
+
+
+def test_versions_of_one_name_are_told_apart_by_their_digest_and_what_they_were_calibrated_on() -> None:
+    space = points(order(models=["net", "other"]))
+    calibrated = Derivation(DerivationKind.QUANTIZED, said="4 inputs", calibration=Calibration(folder="val"))
+    alike = tuple(
+        replace(one, case=replace(one.case, model=replace(one.case.model, name="net", derivation=calibrated)))
+        for one in space.points
+    )
+    digests = sorted({one.case.model.original_digest for one in alike})
+    names = answering._model_names(replace(space, points=alike))
+    assert names == {digest: f"net ({digest[:8]}, calibrated on val)" for digest in digests}
+    assert set(answering._model_names(space).values()) == {"net", "other"}
+
+
+def test_what_was_never_run_for_want_of_time_is_told_and_the_lead_is_over_those_that_ran() -> None:
+    found = carried_out(order(axes={}, max_latency=None, budget="30s"))
+    never = [one for one in found.tried if one.fate is Fate.NOT_TRIED]
+    ran = sum(one.processes > 0 for one in found.tried)
+    assert never and not any(one.processes for one in never)
+    assert any(
+        one.startswith(f"{len(never)} of {len(found.tried)} points were never run for w") for one in found.remarks
+    )
+    rival = next(place for place, one in enumerate(found.tried) if one.processes and place != found.best)
+    tried = tuple(replace(one, ratio=(1.5, 1.4, 1.6)) if n == rival else one for n, one in enumerate(found.tried))
+    lead = sentences._lead(order(), replace(found, tried=tried, runner_up=rival))
+    assert lead.startswith(f", 1.50 × the next best of the {ran} that ran (")
+
+
+def test_throughput_and_latency_of_a_point_stay_those_of_one_another() -> None:
+    """Requests one by one: what is taken out of the one for the machine's sake is out of the other, too."""
+    found = carried_out(order(max_latency=None, axes={"batch": ("1",)}), noise=0.08)
+    one_by_one = [one for one in found.tried if one.configuration.load is Load.SYNC and one.processes]
+    assert len(one_by_one) > 1
+    exact = [1e9 / one.median_ns / one.throughput_items_per_s for one in one_by_one]
+    assert exact == pytest.approx([exact[0]] * len(exact), rel=1e-6)
+
+
+def test_where_all_that_ran_break_a_limit_by_little_the_nearest_is_told_as_that() -> None:
+    may = carried_out(order(max_latency="p95<7.5ms"))
+    tried = tuple(replace(one, fate=Fate.NEAREST) if place == may.best else one for place, one in enumerate(may.tried))
+    near = replace(may, outcome=SearchOutcome.CANNOT_TELL, tried=tried)
+    told = sentences.sentence(order(max_latency="p95<7.5ms"), near)
+    assert told.startswith(
+        "cannot tell whether anything holds p95 < 7.5 ms: all that ran broke a limit, by no more than a slower machine "
+        "would explain; the nearest is "
+    )
+    assert near.best_words == "nearest"
+
+
+def test_reasons_are_counted_where_an_engine_has_several() -> None:
+    found = carried_out(order(), refused=range(len(points(order()).points)))
+    own = [place for place, one in enumerate(found.tried) if one.engine == "torch"]
+    whys = {own[0]: "its outputs are wrong"}
+    tried = tuple(
+        replace(one, why=whys.get(place, "it crashed") if one.engine == "torch" else "it has no such operator")
+        for place, one in enumerate(found.tried)
+    )
+    told = sentences.sentence(order(), replace(found, tried=tried))
+    assert f"torch ({len(own) - 1} times): it crashed" in told
+    assert "torch (1 times): its outputs are wrong" in told.replace("once", "1 times")
+
+
+def test_that_nothing_ran_is_no_answer_though_outputs_of_some_are_known() -> None:
+    broken = carried_out(order(), refused=range(len(points(order()).points)), differences=lambda _: 0.03)
+    assert broken.is_without_figures
+    asked = order(max_output_difference="1%")
+    refused = carried_out(asked, refused=range(len(points(asked).points)), differences=lambda _: 0.03)
+    assert not refused.is_without_figures
+
+
+def test_for_want_of_time_on_a_target_it_cannot_be_told_for_all_and_of_no_limit_it_is_told_all_the_same() -> None:
+    asked = order(targets=("nuc", "board"), max_output_difference="1%")
+    each = for_two_targets(asked).targets
+    places, ratios = (each[0].best,) * 2, ((1.0, 1.0, 1.0),) * 2
+    may = ForAll(SearchOutcome.CANNOT_TELL, places, ratios, (1,))
+    told = recommendations(asked, [points(asked)] * 2, each, may).sentence
+    (limit,) = limit_words(asked)
+    assert f"holds {limit} on all, as there was no time for 5 fresh processes of it on board" in told
+    free = order(targets=("nuc", "board"), max_latency=None)
+    each = for_two_targets(free).targets
+    told = recommendations(free, [points(free)] * 2, each, ForAll(SearchOutcome.FOUND, places, ratios, (1,)))
+    assert told.for_all.plan is not None
+
+
+def test_a_share_is_told_in_per_cent_as_people_write_it() -> None:
+    told = {0.0081: "0.81 %", 0.032: "3.2 %", 0.5: "50 %", 0.996: "100 %", 1.006: "101 %", 12.3: "1230 %"}
+    assert {one: share_words(one) for one in told} == told

@@ -19,9 +19,8 @@ from enginebench_ui.pages import (
     TARGETS,
 )
 from enginebench_ui.shared import reading
-from enginebench_ui.shared.benchmarks import BenchmarkView, benchmark_views
+from enginebench_ui.shared.benchmarks import BenchmarkView, benchmark_views, search_sentence
 from enginebench_ui.shared.following import follow_jobs
-from enginebench_ui.shared.searches import search_sentence
 from enginebench_ui.shared.showing import benchmark_card, nothing_measured, show_answers
 from enginebench_ui.shared.targets import available_names
 from enginebench_ui.shared.text import SEARCH_NOUNS, count_of, inert, instant
