@@ -83,6 +83,7 @@ def test_what_cannot_be_told_is_5_only_if_strict_and_never_a_pass(here: Bench, m
     arguments = (model, "--base", SLOW, "--head", SLOW, "--no-layers", "--budget", "2.5s")
     found = here.json("gate", *arguments, "--strict", expect=5)
     assert (found["outcome"], found["pairs"]) == ("cannot_tell", 1)
+    assert here.json("rerun", found["benchmark"]["id"], expect=5)["outcome"] == "cannot_tell", "it is strict again"
     told = here.cli("gate", *arguments)
     assert told.stdout.startswith("cannot tell: ")
 
@@ -131,6 +132,7 @@ def test_a_gate_under_way_waits_wherever_others_have_the_results(
 def test_outputs_that_are_wrong_are_told_loudly_and_end_with_1(here: Bench, model: Path) -> None:
     arguments = (model, "--base", SLOW, "--head", f"{SLOW},wrong=scaled", "--no-layers", "--budget", "2.5s")
     told = here.cli("gate", *arguments, expect=1)
+    assert told.stdout.startswith("cannot tell: the outputs of head are not those of base: ")
     assert "≠ the outputs of head are not those of base: " in told.stdout
 
 
@@ -204,6 +206,8 @@ def test_the_library_has_the_same_without_a_command_line(here: Bench, model: Pat
         (("--base", "fake", "--head", "fake", "--tolerate", "-1%"), "--tolerate: "),
         (("--base", "fake", "--head", "fake", "--markdown", "none/gate.md"), "there is no folder none"),
         (("--base", "fake", "--head", "fake", "--junit", "/", "--force"), "/ is a folder; name a file"),
+        (("--base", "fake", "--head", "fake", "--markdown", "a", "--junit", "a"), "are both a: give each a file of"),
+        (("--base", "fake", "--head", "fake", "--engine", "torch"), "--engine torch is used by neither side"),
         (("--base", "fake", "--head", "fake", "--tolerate", "fast"), "'fast' is not a percentage"),
         (("--base", "fake", "--head", "fake:nosuch=1"), "fake has no option 'nosuch'"),
         (("--base", "fake", "--head", "nosuch"), "has no engine 'nosuch'"),

@@ -27,7 +27,7 @@ from enginebench_controller.jobs.reporting import ProgressWriter, Uploads
 from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.expand import expected_ns as expected_of_rule
-from enginebench_controller.plan.plan import GateTerms, parse_duration_ns
+from enginebench_controller.plan.plan import GateMetric, GateTerms, parse_duration_ns
 from enginebench_controller.records import Failure, ModelVersion, Status
 from enginebench_controller.runs.remote_run import Announce, Reporter
 from enginebench_controller.runs.searches.holding import interrupted
@@ -35,7 +35,7 @@ from enginebench_controller.runs.undertaking import missing_outcomes
 from enginebench_controller.store.measurements import Headline
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.gate.results import Judged, ratio_of_values
-from enginebench_controller.verdicts.gate.words import interval_words
+from enginebench_controller.verdicts.gate.words import interval_words, never_known
 from enginebench_controller.verdicts.words import milliseconds, rate
 
 
@@ -292,6 +292,7 @@ class GateProgress(Drawing, Reporter):
         self._uploads = Uploads()
         self._task: TaskID | None = None
         self._told = 0
+        self._unknown = set[str]()
         self._seconds = 0.0
         self.benchmark_id = ""
 
@@ -306,6 +307,7 @@ class GateProgress(Drawing, Reporter):
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._task, self._told = None, 0
+        self._unknown.clear()
 
     def begun(self, benchmark_id: str, terms: GateTerms) -> None:
         """See `GateWatcher`."""
@@ -319,12 +321,20 @@ class GateProgress(Drawing, Reporter):
         """See `GateWatcher`."""
         if self._task is None:
             return
+        for sentence in never_known(judged):
+            self._tell_once(sentence)
         words = _so_far(judged)
         done = self._seconds - seconds_left
         self._progress.update(self._task, description=words, completed=done, left=left_words(seconds_left))
         if not self._progress.console.is_interactive and judged.pairs >= 2 * self._told:
             self._told = max(judged.pairs, 1)
             remark(f"{words}, {left_words(seconds_left)}")
+
+    def _tell_once(self, sentence: str) -> None:
+        """Above the bar, which goes on."""
+        if sentence not in self._unknown:
+            self._progress.console.print(plain(sentence), soft_wrap=True)
+        self._unknown.add(sentence)
 
     def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
@@ -339,11 +349,13 @@ class GateProgress(Drawing, Reporter):
 
 def _so_far(judged: Judged) -> str:
     one = judged.decisive
+    pairs = f"{judged.pairs} pair{'' if judged.pairs == 1 else 's'}"
     found = ratio_of_values(one)
     if found is None:
-        return f"{judged.pairs} pair{'s' if judged.pairs > 1 else ''}"
+        return pairs
     middle, low, high = found
-    return f"{judged.pairs} pairs: {middle:.3f}× ({interval_words(low, high)})"
+    interval = "" if one.metric is GateMetric.SIZE else f" ({interval_words(low, high)})"
+    return f"{pairs}: {middle:.3f}×{interval}"
 
 
 def budget_bar() -> Progress:

@@ -175,6 +175,32 @@ def test_after_each_gate_of_a_bisect_a_line_says_what_it_has_decided(capsys):
     ]
 
 
+def test_a_single_pair_is_one_and_what_is_counted_has_no_interval(capsys):
+    terms = GateTerms(metrics=(GateMetric.SIZE, GateMetric.LATENCY))
+    with progress.GateProgress() as reporter:
+        reporter.begun("b0000001", terms)
+        for pairs in (1, 2):
+            reporter.looked(judge(terms, arms(1.0, pairs=pairs, head={"size_bytes": 1167})), 60.0)
+        reporter.forget()
+        reporter.begun("b0000002", GateTerms())
+        reporter.looked(judge(GateTerms(), arms(1.0, pairs=1)), 60.0)
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["1 pair: 1.167×, 1:00 left", "2 pairs: 1.167×, 1:00 left", "1 pair, 1:00 left"]
+
+
+def test_what_can_never_be_known_is_said_at_once_and_once(capsys):
+    terms = GateTerms(metrics=(GateMetric.MEMORY, GateMetric.ENERGY))
+    with progress.GateProgress() as reporter:
+        reporter.begun("b0000001", terms)
+        for pairs in (1, 2):
+            reporter.looked(judge(terms, arms(1.0, pairs=pairs)), 60.0)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith(
+        "the energy will not be known, so that this cannot pass: this machine has no energy meter"
+    )
+    assert sum("energy" in line for line in told) == 1
+
+
 def test_the_last_gate_of_a_bisect_is_told_too_and_one_that_failed_has_no_verdict(capsys):
     question = Question(0, 3, 0.1, GatePurpose.ENDS, 3)
     for failure, said in ((None, True), (Failure(FailureKind.CRASHED, "it crashed"), False)):

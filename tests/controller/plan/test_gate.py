@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.gate import chosen_engine, gate_plan, needed, parse_sides, rung_fields
+from enginebench_controller.plan.gate import (
+    GateOrder,
+    chosen_engine,
+    common_plan,
+    gate_plan,
+    needed,
+    parse_sides,
+    rung_fields,
+)
 from enginebench_controller.runs.environments import _reason
 from offered import engine, missing, target
 
@@ -39,6 +47,7 @@ def test_an_engine_with_a_point_in_its_name_is_a_side() -> None:
 def test_what_both_have_in_common_is_said_once() -> None:
     base, head = parse_sides("m.onnx", "==1.20.1", ":level=basic", "ort")
     assert (base.engine, base.version, head.engine, head.options) == ("ort", "1.20.1", "ort", {"level": "basic"})
+    assert parse_sides("m.onnx", "ort@old", ":level=all", "ort")[1].engine == "ort"
     first, second = parse_sides(None, "a.onnx", "zoo:resnet50", "ort@old:level=all")
     assert (first.model, second.model) == ("a.onnx", "zoo:resnet50")
     assert first.environment == second.environment == "old"
@@ -55,6 +64,7 @@ def test_what_both_have_in_common_is_said_once() -> None:
         (None, "ort==1", "ort==2", None, "no model was named: enginebench gate MODEL --base ort==1 --head ort==2"),
         ("m.onnx", "ort", "plugin:/no/such/folder", None, "there is no folder /no/such/folder"),
         ("m.onnx", "ort", "", None, "--head '' is not of the form"),
+        ("m.onnx", "ort", "ov", "torch", "--engine torch is used by neither side, as --base ort and --head ov name"),
     ],
 )
 def test_what_is_no_side_gets_a_sentence(model, base, head, engine, said) -> None:
@@ -97,6 +107,12 @@ def test_a_gate_is_of_one_configuration_on_one_target(fields, said) -> None:
         gate_plan({"models": ["m"], **fields})
     alone = {"batch": [4], "precision": ["bf16"], "devices": ["GPU"], "targets": ["nuc"]}
     assert gate_plan({"models": ["m"], **alone}).batch == (4,)
+
+
+def test_the_terms_of_a_gate_tell_whether_it_is_strict() -> None:
+    for strict in (False, True):
+        order = GateOrder("ort", "ov", "m.onnx", strict=strict)
+        assert common_plan(order, parse_sides("m.onnx", "ort", "ov", None)).document()["gate"]["strict"] is strict
 
 
 def test_a_version_that_is_there_needs_nothing_and_prefers_the_default_environment() -> None:

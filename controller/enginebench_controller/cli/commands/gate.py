@@ -1,6 +1,7 @@
 """`enginebench gate`: whether head is worse than base, within a budget."""
 
 import asyncio
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,7 +84,7 @@ def gate(
     """  # typer keeps lines after a backspace
     if base is None or head is None:
         raise InputError(f"--{'base' if base is None else 'head'} is missing: a gate compares --head with --base")
-    check_new_files(markdown, junit_file, force=force)
+    _check_reports(markdown, junit_file, force=force)
     order = GateOrder(
         base=base,
         head=head,
@@ -94,6 +95,7 @@ def gate(
         metrics=tuple(split(metric) or [GateMetric.LATENCY]),
         fields=fields,
         explain=layers,
+        strict=strict,
         trusted=trust,
     )
     home = default_home()
@@ -102,6 +104,21 @@ def gate(
     with watching() as watcher:
         result = run_gate(home, order, watcher, send_on)
     # Before anything is printed: that may fail, and minutes of measuring are in these.
-    write_asked(markdown, partial(gate_markdown, result), force=force)
-    write_asked(junit_file, partial(gate_junit, result, strict=strict), force=force)
-    conclude_gate(result, as_json=json, strict=strict)
+    reports = ((markdown, partial(gate_markdown, result)), (junit_file, partial(gate_junit, result, strict=strict)))
+    conclude_gate(result, list(_unwritten(reports, force=force)), as_json=json)
+
+
+def _check_reports(markdown: Path | None, junit_file: Path | None, *, force: bool) -> None:
+    """Raise `InputError` for what cannot be written, or is given twice, before minutes are spent on it."""
+    if markdown and junit_file and markdown.resolve() == junit_file.resolve():
+        raise InputError(f"--markdown and --junit are both {markdown}: give each a file of its own")
+    check_new_files(markdown, junit_file, force=force)
+
+
+def _unwritten(reports: Iterable[tuple[Path | None, Callable[[], str]]], *, force: bool) -> Iterator[InputError]:
+    """Write all reports, and give why those that cannot be written are not: the verdict is no less true without."""
+    for path, text in reports:
+        try:
+            write_asked(path, text, force=force)
+        except InputError as error:
+            yield error

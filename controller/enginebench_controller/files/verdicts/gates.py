@@ -63,7 +63,7 @@ def gate_document(result: GateResult) -> Document:
         "budget_ns": parse_duration_ns(result.terms.budget),
         "difference": judged.decisive.rule.bound,
         "promised_difference": result.terms.promised.get(judged.decisive.metric),
-        "difference_seen": finite(able(judged)),
+        "difference_seen": finite(able(judged, judged.decisive.metric)),
         "pairs": judged.pairs,
         "pair_seconds": finite(judged.pair_seconds),
         BASE: _side(result, BASE, result.terms.base),
@@ -169,6 +169,7 @@ def alerts_document(found: Sequence[tuple[HistoryAlerts, Sequence[Confirmation |
 
 def _history_document(one: HistoryAlerts, confirmations: Sequence[Confirmation | None]) -> Document:
     history = one.history
+    told = [_alert_document(*each) for each in zip(one.alerts, confirmations, strict=True)]
     return {
         "model": history.model_name,
         "model_digest": history.model_digest,
@@ -180,8 +181,11 @@ def _history_document(one: HistoryAlerts, confirmations: Sequence[Confirmation |
         "configuration": CONFIGURATION.to_data(history.configuration),
         "points": one.usable,
         "shortage": one.shortage or None,
+        "versions": list(history.versions),
+        "oldest": _point_document(history.points[0]),
         "newest": _point_document(history.points[-1]),
-        "alerts": [_alert_document(*each) for each in zip(one.alerts, confirmations, strict=True)],
+        "since_oldest_ratio": history.since_oldest,
+        "alerts": told if one.is_searched else None,
     }
 
 
@@ -194,6 +198,7 @@ def _alert_document(alert: Alert, confirmation: Confirmation | None) -> Document
         "time_ratio": alert.ratio,
         "reference_ratio": alert.reference_ratio,
         "beside_reference": alert.beside_reference,
+        "lasts": alert.lasts,
         "cause": str(alert.cause),
         "sentence": alert.sentence,
         "finding": None if confirmation is None else str(confirmation.finding),
@@ -235,7 +240,7 @@ class ControlForm(Form):
 
 
 class MetricForm(Form):
-    """What is known of one metric; `ratio` is head ÷ base of the figure itself."""
+    """What is known of one metric; `ratio` is head ÷ base of the figure itself, and `base` counts the control, too."""
 
     metric: GateMetric
     unit: Literal["ns", "bytes", "J", "items_per_s"]
@@ -262,7 +267,10 @@ class ExplanationForm(Form):
 
 
 class GateDocument(DocumentForm):
-    """Whether head is worse than base; `difference` is D, and `difference_seen` what these pairs could have told."""
+    """Whether head is worse than base.
+
+    `difference` is D of the metric that decided, and `difference_seen` what these pairs could have told of it.
+    """
 
     document = "gate"
 
@@ -309,7 +317,10 @@ class PointForm(Form):
 
 
 class AlertForm(Form):
-    """A change of level, what it is put down to, and what a gate says of it, if there was one."""
+    """A change of level, what it is put down to, and what a gate says of it, if there was one.
+
+    It `lasts` as long as the newest level is still beyond the one before it, but for what the machine has done since.
+    """
 
     before: PointForm
     after: PointForm
@@ -318,6 +329,7 @@ class AlertForm(Form):
     time_ratio: float
     reference_ratio: float | None
     beside_reference: float | None
+    lasts: bool
     cause: Cause
     sentence: str
     finding: Finding | None
@@ -328,8 +340,8 @@ class AlertForm(Form):
 class HistoryForm(Form):
     """What has been measured again and again; `shortage` says where there are too few points to tell.
 
-    `processors` are those of its points, as far as they are known, in the order of time. What was imported is a history
-    of its own, of each processor one.
+    `processors` and `versions` are those of its points, as far as they are known, in the order of time. What was
+    imported is a history of its own, of each processor one. `alerts` are null where nobody has looked for any.
     """
 
     model: str
@@ -342,8 +354,11 @@ class HistoryForm(Form):
     configuration: Configuration
     points: int
     shortage: str | None
+    versions: tuple[str, ...]
+    oldest: PointForm
     newest: PointForm
-    alerts: tuple[AlertForm, ...]
+    since_oldest_ratio: float | None
+    alerts: tuple[AlertForm, ...] | None
 
 
 class TrendDocument(DocumentForm):

@@ -12,6 +12,7 @@ from controller.verdicts.pairs import arm, arms
 from enginebench_controller.files.verdicts.gates import gate_document, gate_markdown
 from enginebench_controller.files.verdicts.junit import gate_junit
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
+from enginebench_controller.records import Grounds
 from enginebench_controller.verdicts.gate.results import GateExplanation, GateResult, LayerShare, judge
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.words import headline, meaning
@@ -27,23 +28,71 @@ def result(
     return GateResult(invented.benchmark(), terms, judged, roles, **changes)
 
 
+def cases(found: GateResult, *, strict: bool = False) -> dict[str, str]:
+    """The tag of what came of each case, in a file that is as Jenkins' junit-10.xsd wants it, counts and all."""
+    root = ElementTree.fromstring(gate_junit(found, strict=strict))
+    (suite,) = root
+    each = {one.attrib["name"]: one for one in suite}
+    assert all(one.tag == "testcase" and len(one) == 1 and str(one[0].text).strip() for one in each.values())
+    assert set(root.keys()) == {"name", "time", "tests", "failures", "errors"}, "no others are allowed here"
+    tags = {name: one[0].tag for name, one in each.items()}
+    counted = {key: str(list(tags.values()).count(key.rstrip("s"))) for key in ("failures", "errors", "skipped")}
+    counted["tests"] = str(len(tags))
+    assert suite.attrib.items() >= counted.items()
+    assert all(root.attrib[key] == counted[key] for key in ("tests", "failures", "errors"))
+    return tags
+
+
 @pytest.mark.parametrize(
-    ("found", "outcome", "failures", "skipped"),
+    ("found", "outcome", "lax", "strict"),
     [
-        (result(1.05), "worse", ("1", "1"), "0"),
-        (result(1.0), "pass", ("0", "0"), "0"),
-        (result(1.01, scatter=0.2), "cannot_tell", ("0", "1"), "1"),
-        (result(1.0, failures=("head: it crashed",)), "cannot_tell", ("1", "2"), "1"),
+        (result(1.05), "worse", "failure", "failure"),
+        (result(1.0), "pass", "system-out", "system-out"),
+        (result(1.01, scatter=0.2), "cannot_tell", "skipped", "failure"),
+        (result(1.0, failures=("head: it crashed",)), "cannot_tell", "error", "error"),
     ],
 )
-def test_every_file_has_the_same_outcome(found, outcome, failures, skipped) -> None:
+def test_every_file_has_the_same_outcome(found, outcome, lax, strict) -> None:
     assert gate_document(found)["outcome"] == outcome
     words = outcome.replace("_", " ")
     assert gate_markdown(found).startswith(f"## enginebench gate: {words}\n\n**{words}: ")
-    for strict, failed in zip((False, True), failures, strict=True):
-        root = ElementTree.fromstring(gate_junit(found, strict=strict))
-        assert root.get("failures") == failed
-    assert ElementTree.fromstring(gate_junit(found, strict=False)).get("skipped") == skipped
+    assert cases(found) == {"latency": lax, "outputs": "system-out"}
+    assert cases(found, strict=True) == {"latency": strict, "outputs": "system-out"}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "scatter", "outcome", "figures"),
+    [
+        (0.7, 0.01, "cannot tell", "head takes 0."),
+        (1.0, 0.01, "cannot tell", "head takes "),
+        (1.01, 0.2, "cannot tell", "head takes "),
+        (1.05, 0.01, "worse", "head takes 1."),
+    ],
+)
+def test_what_is_wrong_is_never_a_pass_nor_better_and_is_told_first(ratio, scatter, outcome, figures) -> None:
+    wrong = "the outputs of head are not those of base: all are 0"
+    found = result(ratio, scatter=scatter, problems=(wrong,))
+    document, comment = gate_document(found), gate_markdown(found)
+    assert (document["outcome"], document["better"]) == (outcome.replace(" ", "_"), False)
+    assert document["sentence"].startswith(f"{outcome}: {wrong}; {figures}")
+    assert comment.startswith(f"## enginebench gate: {outcome}\n\n**{outcome}: the outputs of head are not")
+    assert "less than D" not in document["sentence"]
+
+
+def test_what_this_machine_can_tell_is_told_of_the_metric_that_decided() -> None:
+    terms = GateTerms(budget="40s", metrics=(GateMetric.MEMORY,))
+    heavy = replace(result(), terms=terms, judged=judge(terms, arms(1.0, scatter=0.1, head={"peak_bytes": 1.2e8})))
+    assert gate_document(heavy)["difference_seen"] == pytest.approx(0.01), "memory is the same in each process"
+    assert any(one.startswith("this machine can tell 1.0% of memory in 40s") for one in gate_document(heavy)["remarks"])
+    of_latency = replace(heavy, terms=GateTerms(), judged=judge(GateTerms(), arms(1.0, scatter=0.1)))
+    assert gate_document(of_latency)["difference_seen"] > 0.02
+
+
+def test_nothing_is_promised_of_a_metric_that_is_not_known() -> None:
+    terms = GateTerms(budget="40s", metrics=(GateMetric.MEMORY, GateMetric.ENERGY))
+    found = replace(result(), terms=terms, judged=judge(terms, arms(1.0)))
+    assert headline(found).startswith("cannot tell: this machine has no energy meter")
+    assert meaning(found) == "D means nothing here, as the energy is not known"
 
 
 def test_what_ci_shows_as_its_time_is_what_all_process_pairs_took() -> None:
@@ -114,8 +163,47 @@ def test_a_d_that_is_what_is_tolerated_owes_nothing_to_the_machine() -> None:
     assert meaning(result(promised=0.1, tolerate="20%")) == "D = 20.0%, what is tolerated: a pass is less than D worse"
 
 
+def of_outputs(found: GateResult) -> ElementTree.Element:
+    (case,) = ElementTree.fromstring(gate_junit(found, strict=False)).findall(".//testcase[@name='outputs']/*")
+    return case
+
+
+def sides(found: GateResult, **changed) -> GateResult:
+    """The result with a head that is another measurement than base."""
+    one = found.measurements[BASE]
+    return replace(found, measurements={**found.measurements, HEAD: replace(one, id="m0000002", **changed)})
+
+
+def test_outputs_that_nothing_was_compared_with_are_skipped_with_the_reason() -> None:
+    apart = "head is another model than base, and its outputs differ: by 0.94"
+    case = of_outputs(sides(result(remarks=(apart,)), model_digest="ef" * 32))
+    assert (case.tag, case.get("message")) == ("skipped", f"not compared: {apart}")
+
+    case = of_outputs(sides(result(failures=("head: it crashed",)), captured_outputs=()))
+    assert (case.tag, case.text) == ("skipped", "there are no outputs of head")
+
+    case = of_outputs(sides(result(), grounds=Grounds(random_operators=("RandomNormal",))))
+    assert case.tag == "skipped" and "RandomNormal" in str(case.text)
+
+
+def test_outputs_that_were_compared_say_so_and_wrong_ones_fail() -> None:
+    case = of_outputs(result(remarks=("something else",)))
+    assert (case.tag, case.text) == ("system-out", "no difference beyond rounding was found")
+    case = of_outputs(result(problems=("the outputs of head are wrong: NaN",), failures=("control: it is gone",)))
+    assert (case.tag, case.get("type"), case.text) == ("failure", "outputs", "the outputs of head are wrong: NaN")
+
+
+def test_a_metric_without_numbers_says_why_once() -> None:
+    terms = GateTerms(budget="40s", metrics=(GateMetric.ENERGY, GateMetric.LATENCY))
+    found = replace(result(pairs=1), terms=terms, judged=judge(terms, arms(1.0, pairs=1)))
+    root = ElementTree.fromstring(gate_junit(found, strict=False))
+    for one in found.judged.deciding:
+        (case,) = root.findall(f".//testcase[@name='{one.metric}']/skipped")
+        assert case.attrib["message"] == f"cannot tell: {one.metric}: {one.verdict.sentence}"
+
+
 def test_what_failed_is_not_called_an_output_and_keeps_its_lines() -> None:
     found = result(1.0, failures=("head: the plugin said\nno\x00thing",))
     assert "> **Failed:** head: " in gate_markdown(found) and "**Outputs:**" not in gate_markdown(found)
-    case = ElementTree.fromstring(gate_junit(found, strict=False)).find(".//failure")
+    case = ElementTree.fromstring(gate_junit(found, strict=False)).find(".//error")
     assert case is not None and "said\nno\N{REPLACEMENT CHARACTER}thing" in str(case.text)

@@ -58,6 +58,15 @@ def test_head_is_compared_with_both_processes_of_base() -> None:
     assert judged.outcome is GateOutcome.CANNOT_TELL, "base differs from base"
 
 
+def test_figures_of_base_are_of_both_its_processes_as_the_ratio_beside_them_is() -> None:
+    """The ratio of the one that came first would be 1.229."""
+    sides = {BASE: arm([1e6] * 6, compile_ns=1e8), CONTROL: arm([1.28e6] * 6, compile_ns=1.28e8)}
+    judged = judge(TERMS, sides | {HEAD: arm([1.229e6] * 6, compile_ns=1.229e8)})
+    for metric in (GateMetric.LATENCY, GateMetric.THROUGHPUT, GateMetric.COMPILE):
+        one = of(judged, metric)
+        assert ratio_of_values(one)[0] == pytest.approx(one.head / one.base, rel=0.02), metric
+
+
 def test_more_throughput_is_better_and_told_as_more() -> None:
     judged = judge(TERMS, arms(0.8))
     throughput = of(judged, GateMetric.THROUGHPUT)
@@ -135,6 +144,70 @@ def test_the_size_is_counted_and_held_against_the_tolerance_only() -> None:
     assert judged.outcome is GateOutcome.WORSE
     assert judged.decisive.metric is GateMetric.SIZE
     assert of(judge(TERMS, arms(1.0, head={"size_bytes": 1011})), GateMetric.SIZE).verdict.outcome is GateOutcome.WORSE
+
+
+def test_a_model_that_does_not_run_is_not_a_smaller_one() -> None:
+    sides = arms(1.0, head={"size_bytes": 3})
+    sides[HEAD] = replace(sides[HEAD], processes=(), blocks=(), medians={})
+    size = of(judge(TERMS, sides), GateMetric.SIZE)
+    assert (size.verdict.outcome, size.verdict.is_better, size.missing) == (
+        GateOutcome.CANNOT_TELL,
+        False,
+        "nothing was measured",
+    )
+
+
+def asking(*metrics: GateMetric) -> GateTerms:
+    return TERMS.model_copy(update={"metrics": metrics})
+
+
+def test_what_is_worse_for_sure_does_not_leave_the_others_untold() -> None:
+    both = asking(GateMetric.SIZE, GateMetric.LATENCY)
+    larger = {"size_bytes": 1170}
+    judged = judge(both, arms(1.0, pairs=1, head=larger))
+    assert judged.outcome is GateOutcome.WORSE
+    assert not stands(judged), "the size is known beforehand, and nothing of the latency yet"
+    assert stands(judge(both, arms(1.0, head=larger)))
+    unsure = judge(asking(GateMetric.MEMORY, GateMetric.LATENCY), arms(1.01, scatter=0.2, head={"peak_bytes": 2e8}))
+    assert unsure.outcome is GateOutcome.WORSE
+    assert not stands(unsure), "there is time to tell the latency, too"
+
+
+def test_what_can_never_be_known_keeps_no_gate_going() -> None:
+    """But what only stood still, or was not answered once, may be known of the next process."""
+    assert stands(judge(asking(GateMetric.ENERGY), arms(1.0, pairs=1)))
+    assert stands(judge(asking(GateMetric.MEMORY, GateMetric.ENERGY), arms(1.0)))
+    assert not stands(judge(asking(GateMetric.MEMORY, GateMetric.ENERGY), arms(1.0, pairs=1)))
+    sides = arms(1.0, pairs=1, energy_uj=5_000_000)
+    for metric in (GateMetric.LATENCY, GateMetric.THROUGHPUT, GateMetric.ENERGY):
+        judged = judge(asking(metric), {role: _stood_still(one, {0}) for role, one in sides.items()})
+        assert of(judged, metric).missing and not stands(judged), metric
+    once = {role: _read_once(one) for role, one in sides.items()}
+    judged = judge(asking(GateMetric.ENERGY), once)
+    assert of(judged, GateMetric.ENERGY).missing and not stands(judged)
+
+
+def _stood_still(arm, processes):
+    stood = (replace(one, paused_ns=SECOND_NS) if one.process in processes else one for one in arm.blocks)
+    return replace(arm, blocks=tuple(stood))
+
+
+def _read_once(arm):
+    lost = (replace(one, evidence=Evidence()) if one.index else one for one in arm.blocks)
+    return replace(arm, blocks=tuple(lost))
+
+
+def test_where_too_few_process_pairs_count_it_says_how_many() -> None:
+    sides = arms(1.0, pairs=6)
+    sides[HEAD] = _stood_still(sides[HEAD], range(5))
+    latency = of(judge(TERMS, sides), GateMetric.LATENCY)
+    told = "too few pairs of processes to tell: only 1 of 6 process pairs count"
+    assert (latency.verdict.sentence, latency.verdict.stands) == (told, False)
+    sides[HEAD] = _stood_still(sides[HEAD], range(6))
+    latency = of(judge(TERMS, sides), GateMetric.LATENCY)
+    assert latency.missing == "the latency is not known on both sides: only 0 of 6 process pairs count"
+    alone = of(judge(TERMS, arms(1.0, pairs=1)), GateMetric.LATENCY)
+    assert alone.verdict.sentence == "too few pairs of processes to tell"
 
 
 def test_layers_are_the_reason_of_differences_in_time_alone():
