@@ -5,7 +5,8 @@
 
 A history is of two versions. Its points are made up of the kinds of noise that real ones have, or drawn in stretches of
 neighbours from those that `--live` kept (`--points FILE`). Where the alerts leave a candidate, the gate's own rule is
-replayed on process pairs (benchmarks/verdict_replay.py). Tables go into docs/evidence/trends.md with --fill.
+replayed on process pairs (benchmarks/verdict_replay.py). Of odd nights, one in ten, times are off by up to a factor of
+two, either way. Tables go into docs/evidence/trends.md with --fill.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from benchmarks.markdown import fill, markdown_table
 from benchmarks.verdict_replay import Observed, Share, gate, observe, orders
 from benchmarks.verdict_synthetic import NOISES, rounds
 from enginebench_controller.records import Configuration, EngineRef, Status
+from enginebench_controller.stats.change_points import SHORTEST, change_points
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
 from enginebench_controller.verdicts.alerts import Cause, alerts
 from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule
@@ -39,11 +41,12 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Case:
-    """What becomes of the machine, and of the engine, at the point where the version changes."""
+    """What becomes of the machine, and of the engine, at the point where the version changes; `odd` are nights."""
 
     name: str
     machine: str = "quiet"
     planted: float = 0.0
+    odd: bool = False
 
     @property
     def is_machine(self) -> bool:
@@ -60,7 +63,31 @@ CASES = (
     Case("5 % planted", planted=0.05),
     Case("10 % planted", planted=0.10),
     Case("10 % planted, and a neighbour", "neighbour", planted=0.10),
+    Case("nothing changes, odd nights", odd=True),
+    Case("quota, odd nights", "quota", odd=True),
+    Case("neighbour, odd nights", "neighbour", odd=True),
+    Case("5 % planted, odd nights", planted=0.05, odd=True),
+    Case("10 % planted, odd nights", planted=0.10, odd=True),
 )
+
+ODD_SHARE, ODD_LEAST, ODD_MOST = 0.1, 0.2, 0.65
+"""How many nights are odd, and how much, in logarithms."""
+
+SERIES: Mapping[str, Sequence[tuple[int, float]]] = {
+    "16 alike": [(16, 1.0)],
+    "30 alike, but three odd": [(9, 1.0), (1, 1.6), (9, 1.0), (1, 1.4), (8, 1.0), (1, 0.6), (1, 1.0)],
+    "8, then 8 at 1.1": [(8, 1.0), (8, 1.1)],
+    "8, then 8 at 1.1, then one at 0.6": [(8, 1.0), (8, 1.1), (1, 0.6)],
+    "8, then 8 at 1.1, then two at 0.6": [(8, 1.0), (8, 1.1), (2, 0.6)],
+    "8 and one at 1.6 amid them, then 8 at 1.1": [(4, 1.0), (1, 1.6), (4, 1.0), (8, 1.1)],
+    "6 and two at 1.6 amid them, then 8 at 1.1": [(3, 1.0), (2, 1.6), (3, 1.0), (8, 1.1)],
+    "10 and two at 1.6 amid them, then 10 at 1.3": [(5, 1.0), (2, 1.6), (5, 1.0), (10, 1.3)],
+    "6 and one at 1.6 amid them, then 20 at 1.1": [(3, 1.0), (1, 1.6), (3, 1.0), (20, 1.1)],
+    "10, then 4 at 1.1": [(10, 1.0), (4, 1.1)],
+    "12, then 3 at 1.1": [(12, 1.0), (3, 1.1)],
+    "30, then 4 at 1.1": [(30, 1.0), (4, 1.1)],
+}
+"""So many points at each level; what lasts for fewer than `SHORTEST` is no level."""
 
 
 def main() -> None:
@@ -80,9 +107,13 @@ def main() -> None:
         recorded = None if arguments.points is None else json.loads(arguments.points.read_text())
         part = "synthetic" if recorded is None else "recorded"
         text = table(arguments.histories, recorded)
-    print(text)
-    if arguments.fill:
-        fill(PAGE, part, text)
+    told = {part: text}
+    if part == "synthetic":
+        told["series"] = series_table(arguments.histories)
+    for name, found in told.items():
+        print(found)
+        if arguments.fill:
+            fill(PAGE, name, found)
 
 
 def table(count: int, recorded: Mapping[str, Sequence[Sequence[float]]] | None) -> str:
@@ -96,6 +127,25 @@ def table(count: int, recorded: Mapping[str, Sequence[Sequence[float]]] | None) 
         rows.append([case.name, *(_share([one[column] for one in found]) for column in range(3))])
     headings = ["history", "a change is seen", "put down to the machine", "blamed on the engine (confirmed)"]
     return markdown_table(headings, rows)
+
+
+def series_table(count: int) -> str:
+    """A row a series of points with noise of 1 %: how often any change is told, and how often where there is one."""
+    rows = []
+    for number, (name, levels) in enumerate(SERIES.items()):
+        lasting = [place for place, (points, _) in enumerate(levels) if points >= SHORTEST]
+        changed = [each for each in lasting if levels[each][1] != levels[lasting[0]][1]]
+        begins = sum(points for points, _ in levels[: changed[0]]) if changed else None
+        found = [_told(levels, begins, 1000 * number + each) for each in range(count)]
+        rows.append([name, _share([any_ for any_, _ in found]), _share([one for _, one in found]) if changed else "–"])
+    return markdown_table(["points", "a change is told", "where it is"], rows)
+
+
+def _told(levels: Sequence[tuple[int, float]], begins: int | None, seed: int) -> tuple[bool, bool]:
+    generator = np.random.default_rng(seed)
+    values = [level * exp(generator.normal(0, 0.01)) for points, level in levels for _ in range(points)]
+    places = change_points(values)
+    return bool(places), begins is not None and any(abs(one - begins) <= 1 for one in places)
 
 
 def replay(case: Case, seed: int, pools: Mapping[str, Points] | None = None) -> tuple[bool, bool, bool]:
@@ -117,6 +167,9 @@ def history(case: Case, generator: np.random.Generator, pools: Mapping[str, Poin
             _drawn(pools[name], count, generator) for name, count in (("quiet", BEFORE), (case.machine, AFTER))
         )
     after[:, 0] += log1p(case.planted)
+    if case.odd:
+        for part in (before, after):
+            part[:, 0] += _odd_nights(len(part), generator)
     points = [_point(number, row, "2.0" if number >= BEFORE else "1.0") for number, row in enumerate([*before, *after])]
     return TrendHistory("net", "ab" * 32, "local", "engine", "default", Configuration("CPU", 1, 2), tuple(points))
 
@@ -155,6 +208,12 @@ def _made_up(machine: str, count: int, shape: _Shape, generator: np.random.Gener
         points[:, 1:3] += follows * np.log1p(shape.slower)
         points[:, 3] = generator.uniform(0.5, 1.0, count) if machine == "neighbour" else points[:, 3]
     return points
+
+
+def _odd_nights(count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """What a night is off by, in logarithms: of most nothing."""
+    off = generator.uniform(ODD_LEAST, ODD_MOST, count) * generator.choice([-1.0, 1.0], count)
+    return off * (generator.random(count) < ODD_SHARE)
 
 
 def _drawn(pool: Points, count: int, generator: np.random.Generator) -> Points:

@@ -24,15 +24,26 @@ class Change:
 
 
 def keep_history(
-    store, name, change, *, points=16, noise=0.005, target="local", configuration=None, seed=1, imported_from=None
+    store,
+    name,
+    change,
+    *,
+    points=16,
+    first=0,
+    noise=0.005,
+    target="local",
+    configuration=None,
+    seed=1,
+    imported_from=None,
 ):
     """Put benchmarks of one measurement each into a store; the model's digest begins with the name in hexadecimal.
 
-    With `imported_from`, a processor, they are as from somebody else's store, whose target has that one.
+    Those before the `first` are there already. With `imported_from`, a processor, they are as from somebody else's
+    store, whose target has that one.
     """
     random = np.random.default_rng([seed, *name.encode()])
     luck = random.normal(0, noise, (points, 2))
-    bundles = (_point(name, number, change, luck[number], target, configuration) for number in range(points))
+    bundles = (_point(name, number, change, luck[number], target, configuration) for number in range(first, points))
     store.add_bundles(_imported(one, imported_from) if imported_from else one for one in bundles)
 
 

@@ -94,7 +94,7 @@ def test_what_is_there_is_told_and_what_is_not_gets_a_sentence(bench):
     assert "4 points with numbers, and 10 are needed" in bench.cli("trend", "short", "--alerts").stderr
     assert "--target nuc" in bench.cli("trend", "far", "--alerts").stdout
     assert "no gate could be run: " in bench.cli("trend", "gone", "--alerts", "--confirm").stdout
-    assert "no model 'nets' was measured more than once; these were: far, gone, net, short" in (
+    assert "no model 'nets' was measured, gates aside; these were: far, gone, net, short" in (
         bench.cli("trend", "nets", expect=2).stderr
     )
     assert "nothing of engine onnxruntime" in bench.cli("trend", "--engine", "onnxruntime", expect=2).stderr

@@ -1,7 +1,9 @@
 """Change points: where a series of figures goes from one level to another.
 
 Where is found by `ruptures` (kernel change points, whose bounded kernel lets single wild points be); whether a level
-differs from the one before is judged by permuting the points of both, which knows that the place was searched for.
+differs from the one before is judged by permuting the points of both, which knows that the place was searched for. Odd
+points are left out of that, on either side: a level is made of points that lie together, and of ranks a single wild
+point jumps from one end to the other, which hid changes of 50 % (docs/evidence/trends.md).
 """
 
 from collections.abc import Sequence
@@ -27,6 +29,16 @@ _PERMUTATIONS = 4999
 _GAMMA, _PENALTY = 0.5, 0.6
 """Chosen on made-up series: 1 % of those without a change get one, 5 % amid noise of 1 % is found in 19 of 20."""
 
+_REACH, _CLIPPED = 4.0, 0.1
+"""How far apart, in σ, points of a level may lie; and the share at each end that counts like the next one to it.
+
+Chosen on one half of made-up series among ranks, 0 to 25 %, and 3 to 10 σ, and judged on the other: more clipped hides
+3 or 4 points after 30, less lets several bad days hide a change.
+"""
+
+_SMALLER_DIFFERENCES, _NORMAL_DIFFERENCE = 0.4, 0.7416
+"""So many of the differences from one figure to the next are smaller than this where σ is 1 and all is normal."""
+
 _SMALLEST_SIGMA = 1e-4
 """Figures that are the same to four digits are the same."""
 
@@ -41,12 +53,11 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
     if len(values) < FEWEST_POINTS:
         return ()
     logs = np.log(np.asarray(values, dtype=np.float64))
-    edges = [0, *_candidates(logs), len(logs)]
+    sigma = _sigma(logs)
+    edges = [0, *_candidates(logs, sigma), len(logs)]
     generator = np.random.default_rng(0)  # the same history has the same changes, whenever it is asked
     while len(edges) > 2:
-        odds = [
-            _likelihood(logs[a:b], logs[b:c], generator) for a, b, c in zip(edges, edges[1:], edges[2:], strict=False)
-        ]
+        odds = [_likelihood(logs[a:c], sigma, generator) for a, c in zip(edges, edges[2:], strict=False)]
         worst = int(np.argmax(odds))
         if odds[worst] <= LIKELIHOOD:
             break
@@ -61,32 +72,51 @@ def is_other_level(before: Sequence[float], after: Sequence[float]) -> bool:
     return float(mannwhitneyu(before, after).pvalue) <= PARTED_LIKELIHOOD
 
 
-def _candidates(logs: _Values) -> list[int]:
+def _sigma(logs: _Values) -> float:
+    """How much figures differ from one to the next, which a change of level, or a bad day, hardly touches.
+
+    A bad day is in two of the differences: of twenty days five bad ones leave no more than half of them as they are.
+    """
+    found = float(np.quantile(np.abs(np.diff(logs)), _SMALLER_DIFFERENCES)) / _NORMAL_DIFFERENCE
+    return max(found, _SMALLEST_SIGMA)
+
+
+def _candidates(logs: _Values, sigma: float) -> list[int]:
     try:
         from ruptures import KernelCPD  # noqa: PLC0415  # half a second, for the few who ask
     except ImportError as error:
         raise InputError(
             "change points need the package ruptures, which this Python does not have: pip install ruptures"
         ) from error
-    sigma = 1.4826 * float(np.median(np.abs(np.diff(logs)))) / np.sqrt(2)
-    scaled = (logs - np.median(logs)) / max(sigma, _SMALLEST_SIGMA)
+    scaled = (logs - np.median(logs)) / sigma
     found = KernelCPD(kernel="rbf", min_size=SHORTEST, params={"gamma": _GAMMA}).fit(scaled.reshape(-1, 1))
     return [int(place) for place in found.predict(pen=_PENALTY * np.log(len(logs)))[:-1]]
 
 
-def _likelihood(before: _Values, after: _Values, generator: np.random.Generator) -> float:
-    """In which share of all orders of these points some place parts them as clearly, by their ranks."""
-    joined = np.concatenate((before, after))
-    ranks = np.searchsorted(np.sort(joined), joined).astype(np.float64)  # what is alike ranks alike
-    ranks -= ranks.mean()
-    orders = generator.permuted(np.tile(ranks, (_PERMUTATIONS, 1)), axis=1)
+def _likelihood(logs: _Values, sigma: float, generator: np.random.Generator) -> float:
+    """In which share of all orders of these points, the odd ones aside, some place parts them as clearly.
+
+    Which are odd, and where the rest is clipped, does not depend on their order, so that chance alone looks like a
+    change as rarely as is said.
+    """
+    kept = _without_odd(logs, sigma)
+    clipped = np.clip(kept, *np.quantile(kept, [_CLIPPED, 1 - _CLIPPED]))
+    clipped -= clipped.mean()
+    orders = generator.permuted(np.tile(clipped, (_PERMUTATIONS, 1)), axis=1)
     # The order found is one of all, so that nothing is ever impossible.
-    return float((1 + np.sum(_clearest(orders) >= _clearest(ranks) - 1e-9)) / (_PERMUTATIONS + 1))
+    return float((1 + np.sum(_clearest(orders) >= _clearest(clipped) - 1e-9)) / (_PERMUTATIONS + 1))
 
 
-def _clearest(ranks: _Values) -> _Values:
-    """The largest difference of mean ranks before and after a place, in units of what is usual there."""
-    points = ranks.shape[-1]
+def _without_odd(logs: _Values, sigma: float) -> _Values:
+    """Those that have others about them, enough for a level; all, where hardly any have."""
+    beside = (np.abs(logs[:, np.newaxis] - logs) <= _REACH * sigma).sum(axis=1)
+    kept = logs[beside >= SHORTEST]
+    return kept if len(kept) > 2 * SHORTEST else logs
+
+
+def _clearest(values: _Values) -> _Values:
+    """The largest difference of means before and after a place, in units of what is usual there."""
+    points = values.shape[-1]
     places = np.arange(SHORTEST, points - SHORTEST + 1)
     weights = np.sqrt(points / (places * (points - places)))
-    return np.asarray(np.abs(np.cumsum(ranks, axis=-1)[..., places - 1] * weights).max(axis=-1))
+    return np.asarray(np.abs(np.cumsum(values, axis=-1)[..., places - 1] * weights).max(axis=-1))

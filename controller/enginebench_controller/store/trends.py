@@ -68,6 +68,17 @@ class TrendHistory:
         """Those that are known of its points, in their order: of one's own several, where a machine was replaced."""
         return tuple(dict.fromkeys(one.cpu_model for one in self.points if one.cpu_model))
 
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The engine's, as far as they are known, in their order."""
+        return tuple(dict.fromkeys(one.engine.version for one in self.points if one.engine.version))
+
+    @property
+    def since_oldest(self) -> float | None:
+        """The newest median ÷ the oldest."""
+        first, newest = self.points[0].median_ns, self.points[-1].median_ns
+        return newest / first if first and newest else None
+
 
 _CHOSEN = """one.id, one.benchmark_id, one.model_name, one.model_digest, one.target, one.engine, one.environment,
         one.engine_version, one.configuration, one.status, one.failure_kind, one.input_set_sha256,
@@ -135,10 +146,12 @@ _HISTORIES = f"""
             ORDER BY at_unix_ns DESC, one.id) <= ?
     ) {_POINTS}"""  # noqa: S608
 
-_REPEATED = """
+_MODELS = """
     SELECT model_digest, arg_max(model_name, coalesce(started_at_unix_ns, 0)) AS name
-    FROM measurements WHERE median_ns IS NOT NULL GROUP BY model_digest HAVING count(*) > 1
+    FROM measurements AS one JOIN benchmarks ON benchmarks.id = one.benchmark_id
+    WHERE plan->>'gate' IS NULL AND median_ns IS NOT NULL GROUP BY model_digest
     ORDER BY max(coalesce(started_at_unix_ns, 0)) DESC, model_digest"""
+"""What has points: a model that was in gates only has none, as `_HISTORIES` has it."""
 
 
 class TrendStore(StoreFile):
@@ -159,8 +172,9 @@ class TrendStore(StoreFile):
         target: str | None = None,
         engine: str | None = None,
         most: int = 500,
+        fewest: int = 2,
     ) -> tuple[TrendHistory, ...]:
-        """Return the histories of what has been measured more than once, the newest `most` points of each.
+        """Return the histories of what has been measured `fewest` times or more, the newest `most` points of each.
 
         Of these only, where one is named; without gates. What differs in anything that was asked for is another
         history; only when to stop, and which values of inputs were drawn, may differ. So is what was imported, of each
@@ -173,12 +187,12 @@ class TrendStore(StoreFile):
         for row in found:
             chosen = CONFIGURATION.from_text(row["configuration"])
             parted.setdefault(_likeness(row, chosen), []).append((row, chosen))
-        return tuple(_history(alike) for alike in parted.values() if len(alike) > 1)
+        return tuple(_history(alike) for alike in parted.values() if len(alike) >= fewest)
 
-    def repeated_models(self) -> Mapping[str, str]:
-        """Return the names of the versions that were measured more than once, newest first, by digest."""
+    def measured_models(self) -> Mapping[str, str]:
+        """Return the names of the versions of which there are points, if only one, newest first, by digest."""
         with self._reading() as connection:
-            return {row["model_digest"]: row["name"] for row in rows(connection, _REPEATED)}
+            return {row["model_digest"]: row["name"] for row in rows(connection, _MODELS)}
 
 
 def _likeness(row: Row, chosen: Configuration) -> Hashable:

@@ -9,21 +9,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice, pairwise
-from math import exp, log
+from math import exp, log, log1p, prod
 from statistics import median
 from typing import Any
 
 from enginebench_controller.home import Home
 from enginebench_controller.plan.configurations import describe_load, describe_settings
 from enginebench_controller.plan.options import words_of
-from enginebench_controller.plan.plan import BASE
+from enginebench_controller.plan.plan import BASE, GateMetric
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Load, Measurement
 from enginebench_controller.records.target import in_environment
 from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
 from enginebench_controller.verdicts.gate.results import GateResult
-from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule
 from enginebench_controller.verdicts.gate.stored import gate_of
 from enginebench_controller.verdicts.gate.words import headline
 from enginebench_proto.agreed.processor import processor_name
@@ -33,6 +33,9 @@ EXPLAINED = 0.5
 
 LEFT_OVER, LEFT_OVER_SHARE = 0.02, 0.25
 """What may remain beside the machine's part, and of the change, where the engine may have caused it too."""
+
+MENDED_SHARE = 0.5
+"""Of a change no more than this may be left, where chance may be the rest of it, for it to count as undone."""
 
 MORE_DISTURBED = 0.25
 """So much more of the time must have been disturbed after a change than before."""
@@ -65,11 +68,17 @@ class Alert:
     cause: Cause
     sentence: str
     beside_reference: float | None = None
+    lasts: bool = True
+
+    @property
+    def change(self) -> float:
+        """The ratio by which the change was seen: of times, or of their multiples of the reference work."""
+        return self.beside_reference or self.ratio
 
     @property
     def is_slower(self) -> bool:
         """Whether things take longer since."""
-        return (self.beside_reference or self.ratio) > 1
+        return self.change > 1
 
     @property
     def versions(self) -> tuple[str | None, str | None]:
@@ -79,12 +88,16 @@ class Alert:
 
 @dataclass(frozen=True)
 class HistoryAlerts:
-    """The alerts of one history. `shortage` says how many points there are and are needed, where these are too few."""
+    """The alerts of one history. `shortage` says how many points there are and are needed, where these are too few.
+
+    Where nobody has looked for any, it is not `is_searched`: that there are none would be read as "no change".
+    """
 
     history: TrendHistory
     usable: int
     alerts: tuple[Alert, ...]
     shortage: str = ""
+    is_searched: bool = True
 
 
 def alerts(history: TrendHistory) -> HistoryAlerts:
@@ -94,18 +107,35 @@ def alerts(history: TrendHistory) -> HistoryAlerts:
     on a machine whose speed changes from day to day, times scatter two to ten times less as multiples of it. Raises
     `InputError` without the library for it.
     """
-    points = [point for point in history.points if _time(history, point)]
-    if len(points) < FEWEST_POINTS:
-        shortage = f"{len(points)} points with numbers, and {FEWEST_POINTS} are needed to tell a change from chance"
+    points = _usable(history)
+    if shortage := _shortage(points):
         return HistoryAlerts(history, len(points), (), shortage)
     seen = _at_versions(points, change_points([_time(history, point) or 0.0 for point in points]))
     hidden = _hidden(history, points, seen)
     edges = [0, *sorted({*seen, *hidden}), len(points)]
     parts = [points[begin:end] for begin, end in pairwise(edges)]
-    told = (
+    told = [
         _alert(history, *pair, is_hidden=end in hidden) for pair, end in zip(pairwise(parts), edges[1:], strict=False)
-    )
-    return HistoryAlerts(history, len(points), tuple(told))
+    ]
+    lasting = (replace(one, lasts=_lasts(told[place:], parts[place], parts[-1])) for place, one in enumerate(told))
+    return HistoryAlerts(history, len(points), tuple(lasting))
+
+
+def unsearched(history: TrendHistory) -> HistoryAlerts:
+    """The history as it is, in which nobody has looked for alerts."""
+    points = _usable(history)
+    return HistoryAlerts(history, len(points), (), _shortage(points), is_searched=False)
+
+
+def _usable(history: TrendHistory) -> list[TrendPoint]:
+    return [point for point in history.points if _time(history, point)]
+
+
+def _shortage(points: Sequence[TrendPoint]) -> str:
+    if len(points) >= FEWEST_POINTS:
+        return ""
+    count = f"{len(points)} point{'' if len(points) == 1 else 's'}"
+    return f"{count} with numbers, and {FEWEST_POINTS} are needed to tell a change from chance"
 
 
 def history_words(history: TrendHistory) -> str:
@@ -171,6 +201,26 @@ def _alert(
     sizes = (len(first), len(second))
     slower = None if reference is None else exp(reference)
     return Alert(history, first[-1], second[0], sizes, ratio, slower, cause, sentence, beside)
+
+
+def _lasts(alerts: Sequence[Alert], before: Sequence[TrendPoint], newest: Sequence[TrendPoint]) -> bool:
+    """Whether the first of these alerts, the rest of which came after it, is not undone.
+
+    It is where the newest level is back within what a gate tolerates, or most of the way and not told apart from the
+    level before. What only the machine did since undoes nothing of an engine.
+    """
+    first, *later = alerts
+    if not later:
+        return True
+    value = _time if first.beside_reference is None else _multiple
+    machine = [one.ratio for one in later if one.cause is Cause.MACHINE and first.beside_reference is None]
+    was, now = ([found for one in part if (found := value(first.history, one))] for part in (before, newest))
+    now = [one / prod(machine) for one in now]
+    change = log(first.change)
+    left = log(median(now) / median(was)) * (1 if change > 0 else -1)
+    if left <= log1p(GateRule.tolerance):
+        return False
+    return left > MENDED_SHARE * abs(change) or is_other_level(was, now)
 
 
 def _ratio(first: Sequence[float | None], second: Sequence[float | None]) -> float | None:
@@ -309,6 +359,8 @@ def obstacle(home: Home, alert: Alert) -> str:
         return "it was measured elsewhere and imported: a gate here would be of another machine"
     if None in alert.versions:
         return "the engine's version is not known on one side, so no gate can be run of it"
+    if len({side_words(alert, version) for version in alert.versions}) == 1:
+        return "both are builds of one release, which no gate here can tell apart"
     if alert.history.configuration.load is Load.OPEN_LOOP:
         return "a gate has no open loop: what is slower in it needs a closed load to confirm"
     return ""
@@ -350,7 +402,7 @@ def plan_fields(alert: Alert) -> Mapping[str, Any]:
 
 def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confirmation:
     before, after = (side_words(alert, version) for version in alert.versions)
-    for entry in entries:
+    for entry in entries if before != after else ():  # a version against itself says nothing of its builds
         terms = entry.benchmark.plan["gate"]
         if not isinstance(terms, Mapping) or (terms.get("base"), terms.get("head")) != (before, after):
             continue
@@ -359,7 +411,7 @@ def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confi
         if entry.benchmark.imported and not alert.after.imported:
             continue  # `local` is another machine there
         result = gate_of(home, entry.benchmark)
-        if result is not None and _is_of(alert, result.measurements[BASE]):
+        if result is not None and _is_of(alert, result.measurements[BASE]) and _settles(alert, result):
             return confirmation_of(result)
     sentence = obstacle(home, alert) or f"not confirmed by a gate yet: --confirm runs it, or {_command(alert)}"
     return Confirmation(Finding.UNCONFIRMED, sentence)
@@ -377,12 +429,37 @@ def _work(chosen: Configuration) -> Configuration:
     return replace(chosen, stop=bare.stop, input_set=bare.input_set)
 
 
+def _settles(alert: Alert, result: GateResult) -> bool:
+    """Whether a gate, which somebody may have run for another reason, has an answer to a change of this size.
+
+    One that cannot tell has where it was asked about the time; one that passes where its D is below the change.
+    """
+    told = _of_time(result)
+    about = told.judged.decisive
+    if told.outcome is GateOutcome.CANNOT_TELL:
+        return about.metric in result.terms.metrics
+    is_found = told.outcome is GateOutcome.WORSE or told.is_better
+    return is_found or log1p(about.rule.bound) < abs(log(alert.change))
+
+
 def confirmation_of(result: GateResult) -> Confirmation:
-    """What the result of a gate says of an alert."""
-    if result.outcome is GateOutcome.WORSE:
+    """What the result of a gate says of an alert, which is about the time: its other metrics count for nothing here."""
+    told = _of_time(result)
+    if told.outcome is GateOutcome.WORSE:
         finding = Finding.REGRESSION
-    elif result.outcome is GateOutcome.CANNOT_TELL:
+    elif told.outcome is GateOutcome.CANNOT_TELL:
         finding = Finding.CANNOT_TELL
     else:
-        finding = Finding.IMPROVEMENT if result.is_better else Finding.NOT_CONFIRMED
-    return Confirmation(finding, headline(result), result.benchmark.id)
+        finding = Finding.IMPROVEMENT if told.is_better else Finding.NOT_CONFIRMED
+    return Confirmation(finding, headline(told), result.benchmark.id)
+
+
+def _of_time(result: GateResult) -> GateResult:
+    """The same gate as if it had been asked about the time alone, which all gates measure: as `_time` has it."""
+    is_async = result.measurements[BASE].configuration.load is Load.ASYNC
+    wanted = GateMetric.THROUGHPUT if is_async else GateMetric.LATENCY
+    found = next(one for one in result.judged.metrics if one.metric is wanted)
+    verdict = found.verdict
+    alone = (replace(found, decides=True),)
+    judged = replace(result.judged, metrics=alone, outcome=verdict.outcome, is_better=verdict.is_better)
+    return replace(result, judged=judged)

@@ -5,7 +5,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from controller.verdicts.pairs import keep_gate
 from enginebench_controller.cli import make_app
+from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
 from enginebench_controller.store.store import Store
 from histories import Change, digest, keep_history
@@ -58,3 +60,58 @@ def test_a_file_that_happens_to_have_the_name_is_no_model(tmp_path, monkeypatch)
     (tmp_path / "net").write_text("a note")
     done = CliRunner().invoke(make_app(("trend", "net")), ("trend", "net"))
     assert done.exit_code == 0, done.output
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    return default_home().store
+
+
+def ran(*words):
+    return CliRunner().invoke(make_app(words), words)
+
+
+@pytest.mark.parametrize("options", [(), ("--alerts",), ("--alerts", "--confirm")])
+def test_a_job_in_its_first_night_is_not_wrong(store, options):
+    keep_history(store, "net", Change(), points=1)
+    for model in ((), ("net",)):
+        done = ran("trend", *model, *options)
+        assert done.exit_code == 0, done.output
+        assert "measured more than once: a trend needs two points" in " ".join(done.stderr.split())
+    assert json.loads(told("trend", "net", *options, "--json"))["histories"] == []
+    for unknown in (("nosuch",), ("--engine", "another"), ("net", "--target", "nuc")):
+        assert isinstance(ran("trend", *unknown, *options).exception, InputError)
+
+
+def test_a_model_that_was_in_gates_only_is_not_named_as_one_that_has_points(store):
+    keep_history(store, "net", Change(), points=2)
+    keep_gate(store, "b0000001", digest("gated"), base="fake==1.0", head="fake==2.0")
+    assert store.measured_models() == {digest("net"): "net"}
+    said = str(ran("trend", "nosuch").exception)
+    assert said == "no model 'nosuch' was measured, gates aside; these were: net"
+
+
+def test_json_has_what_the_table_shows_and_says_where_nobody_looked_for_changes(store):
+    keep_history(store, "net", Change(factor=1.2, version="2.0"))
+    (unsearched,) = json.loads(told("trend", "--json"))["histories"]
+    (searched,) = json.loads(told("trend", "--alerts", "--json"))["histories"]
+    assert unsearched["alerts"] is None
+    assert len(searched["alerts"]) == 1
+    assert unsearched == searched | {"alerts": None}
+    assert searched["versions"] == ["1.0", "2.0"]
+    assert searched["since_oldest_ratio"] == searched["newest"]["median_ns"] / searched["oldest"]["median_ns"]
+
+
+@pytest.mark.parametrize(("mended", "code"), [(False, 4), (True, 0)])
+def test_a_regression_ends_with_4_until_it_is_mended(store, mended, code):
+    keep_history(store, "net", Change(at=8, factor=1.2, version="2.0"))
+    if mended:
+        keep_history(store, "net", Change(at=16, version="3.0"), first=16, points=24)
+    keep_gate(store, "b0000001", digest("net"), ratio=1.2, base="fake==1.0", head="fake==2.0")
+    keep_gate(store, "b0000002", digest("net"), ratio=1 / 1.2, base="fake==2.0", head="fake==3.0")
+    done = ran("trend", "net", "--alerts", "--confirm")
+    assert done.exit_code == code, done.output
+    assert ("regression, since mended: worse: head takes 1." in done.stdout) is mended
+    assert ("  regression: worse" in done.stdout) is not mended

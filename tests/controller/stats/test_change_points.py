@@ -46,3 +46,33 @@ def test_chance_alone_looks_like_a_change_in_at_most_one_of_twenty():
 def test_the_same_history_says_the_same_again():
     values = series([(1.0, 12), (1.03, 8)], noise=0.02)
     assert change_points(values) == change_points(values)
+
+
+@pytest.mark.parametrize(
+    ("levels", "place"),
+    [
+        ([(1.0, 8), (1.5, 8), (0.6, 1)], 8),
+        ([(1.0, 8), (1.1, 8), (0.6, 2)], 8),
+        ([(1.0, 4), (1.6, 1), (1.0, 4), (1.1, 8)], 9),
+        ([(1.0, 3), (1.6, 2), (1.0, 3), (1.1, 8)], 8),
+        ([(1.0, 5), (1.6, 2), (1.0, 5), (1.3, 10)], 12),
+        ([(1.0, 3), (1.6, 1), (1.0, 3), (1.1, 20)], 7),
+        ([(0.6, 1), (1.0, 8), (1.1, 8), (1.6, 1)], 9),
+        ([(1.0, 10), (1.1, 4)], 10),
+    ],
+)
+def test_odd_days_on_either_side_hide_no_change(levels, place):
+    found = [change_points(series(levels, seed=seed)) for seed in range(20)]
+    assert sum(any(abs(one - place) <= 1 for one in places) for places in found) >= 19
+
+
+def test_odd_days_alone_are_no_change():
+    levels = [(1.0, 9), (1.6, 1), (1.0, 9), (1.4, 1), (1.0, 8), (0.6, 1), (1.0, 3)]
+    assert sum(bool(change_points(series(levels, seed=seed))) for seed in range(40)) <= 2
+
+
+def test_so_many_odd_days_that_half_of_all_differences_are_theirs_hide_no_change():
+    before = [(1.0, 4), (0.6, 1), (1.0, 2), (1.2, 1), (1.0, 4)]
+    after = [(1.1, 2), (0.6, 1), (1.1, 2), (1.6, 1), (1.1, 2), (0.7, 1), (1.1, 1)]
+    found = [change_points(series([*before, *after], seed=seed)) for seed in range(20)]
+    assert sum(any(abs(one - 12) <= 1 for one in places) for places in found) >= 15

@@ -174,3 +174,62 @@ def test_where_requests_overlap_the_throughput_counts(store):
     ]
     (alert,) = alerts(replace(history, points=tuple(points))).alerts
     assert alert.ratio == pytest.approx(4 / 3, rel=0.02)
+
+
+def levels(store, *factors, versions, reference=None, noise=0.005):
+    """Alerts of a history of eight points at each of these levels, of these versions."""
+    keep_history(store, "net", Change(), points=8 * len(factors), noise=noise)
+    (history,) = store.histories()
+    reference = reference or (1.0,) * len(factors)
+    points = [
+        replace(
+            one,
+            median_ns=one.median_ns * factors[place // 8],
+            engine=replace(one.engine, version=versions[place // 8]),
+            **{name: getattr(one, name) * reference[place // 8] for name in REFERENCES},
+        )
+        for place, one in enumerate(history.points)
+    ]
+    return alerts(replace(history, points=tuple(points))).alerts
+
+
+REFERENCES = ("reference_product_ns", "reference_stream_ns")
+
+
+@pytest.mark.parametrize(
+    ("factors", "lasts"),
+    [
+        ((1.0, 1.2), [True]),
+        ((1.0, 1.2, 1.0), [False, True]),
+        ((1.0, 0.8, 1.0), [False, True]),
+        ((1.0, 1.2, 1.1), [True, True]),
+        ((1.0, 1.2, 0.9), [False, True]),
+        ((1.0, 1.2, 1.4), [True, True]),
+        ((1.0, 1.2, 1.4, 1.2), [True, False, True]),
+    ],
+)
+def test_a_change_lasts_until_the_level_is_back(store, factors, lasts):
+    found = levels(store, *factors, versions=("1.0", "2.0", "3.0", "4.0"))
+    assert [one.lasts for one in found] == lasts
+
+
+def test_what_days_differ_by_keeps_no_mended_change_alive(store):
+    """Medians of eight such days differ by more than what is tolerated, and chance does that."""
+    first, _ = levels(store, 1.0, 1.3, 1.015, versions=("1.0", "2.0", "3.0"), noise=0.03)
+    assert not first.lasts
+
+
+def test_a_machine_that_got_faster_mends_no_engine(store):
+    faster = levels(store, 1.0, 1.2, 1.0, versions=("1.0", "2.0", "2.0"), reference=(1.0, 1.0, 1 / 1.2))
+    assert [one.cause for one in faster] == [Cause.CANDIDATE, Cause.MACHINE]
+    assert faster[0].lasts
+
+
+def test_one_odd_night_takes_back_nothing_that_was_told_before_it(store):
+    keep_history(store, "net", Change(at=8, factor=1.5, version="2.0"), points=17)
+    (history,) = store.histories()
+    *points, last = history.points
+    odd = replace(last, median_ns=0.6 * points[0].median_ns)
+    (alert,) = alerts(replace(history, points=(*points, odd))).alerts
+    assert alert.versions == ("1.0", "2.0")
+    assert alert.ratio == pytest.approx(1.5, rel=0.02)

@@ -8,13 +8,24 @@ import pytest
 from tiny_models import tiny_classifier
 
 import invented
-from controller.verdicts.pairs import keep_gate
+from controller.verdicts.pairs import arms, keep_gate
 from enginebench_controller.files.verdicts.gates import alerts_document
 from enginebench_controller.home import Home
+from enginebench_controller.plan.plan import BASE, GateTerms
 from enginebench_controller.records import Arrivals, Configuration, InputTensor, Load
 from enginebench_controller.runs.gate import confirm
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts.alerts import Finding, alerts, findings, gate_command, known
+from enginebench_controller.verdicts.alerts import (
+    Finding,
+    alerts,
+    confirmation_of,
+    findings,
+    gate_command,
+    known,
+    unsearched,
+)
+from enginebench_controller.verdicts.gate.results import GateResult, judge
+from enginebench_controller.verdicts.gate.rule import GateOutcome
 from histories import Change, digest, keep_history
 
 pytestmark = pytest.mark.slow
@@ -159,6 +170,81 @@ def test_what_is_the_machine_needs_no_gate(home):
     assert gate_command(home, alert) is None
 
 
+SIDES = {"base": "fake==1.0", "head": "fake==2.0"}
+
+
+def finding_of(home, alert):
+    (found,) = known(home, [alert])
+    return found.finding
+
+
+@pytest.mark.parametrize("metrics", [["size"], ["latency", "memory"], ["memory"]])
+def test_of_a_gate_its_time_alone_settles_an_alert_about_the_time(home, metrics):
+    alert = only_alert(home)
+    keep_gate(home.store, "b0000001", digest("net"), ratio=1.2, metrics=metrics, **SIDES)
+    (found,) = known(home, [alert])
+    assert found.finding is Finding.REGRESSION
+    assert found.sentence.startswith("worse: head takes 1.2")
+
+
+def test_what_is_worse_in_memory_only_is_no_regression_of_the_time():
+    terms = GateTerms(budget="40s", metrics=("memory",), **SIDES)
+    judged = judge(terms, arms(1.0, head={"peak_bytes": 2 * 10**8}))
+    assert judged.outcome is GateOutcome.WORSE
+    found = confirmation_of(GateResult(invented.benchmark(), terms, judged, {BASE: invented.measured("m1")}))
+    assert found.finding is Finding.NOT_CONFIRMED
+    assert found.sentence.startswith("pass: head takes ")
+
+
+def test_under_an_async_load_it_is_the_throughput_that_settles(home):
+    many = Configuration("CPU", 1, cores=2, load=Load.ASYNC, requests=2)
+    keep_history(home.store, "net", CANDIDATE, configuration=many)
+    (history,) = home.store.histories()
+    points = [
+        replace(one, throughput_items_per_s=(400.0 if place < 10 else 300.0) + place % 3)
+        for place, one in enumerate(history.points)
+    ]
+    (alert,) = alerts(replace(history, points=tuple(points))).alerts
+    keep_gate(home.store, "b0000001", digest("net"), ratio=1.3, measured={"configuration": many}, **SIDES)
+    (found,) = known(home, [alert])
+    assert found.finding is Finding.REGRESSION
+    assert found.sentence.startswith("worse: head does 0.7")
+
+
+@pytest.mark.parametrize(
+    ("tolerate", "ratio", "finding"),
+    [
+        ("50%", 1.16, Finding.UNCONFIRMED),
+        ("50%", 1.9, Finding.REGRESSION),
+        ("50%", 0.4, Finding.IMPROVEMENT),
+        ("5%", 1.0, Finding.NOT_CONFIRMED),
+    ],
+)
+def test_a_gate_that_lets_more_pass_than_has_changed_settles_nothing(home, tolerate, ratio, finding):
+    alert = only_alert(home)
+    keep_gate(home.store, "b0000001", digest("net"), ratio=ratio, tolerate=tolerate, **SIDES)
+    assert finding_of(home, alert) is finding
+
+
+def test_an_older_gate_counts_where_the_newest_settles_nothing(home):
+    alert = only_alert(home)
+    keep_gate(home.store, "b0000002", digest("net"), ratio=1.2, **SIDES)
+    keep_gate(home.store, "b0000001", digest("net"), ratio=1.2, tolerate="50%", **SIDES)
+    assert finding_of(home, alert) is Finding.REGRESSION
+
+
+def test_two_builds_of_one_release_are_not_gated_against_each_other(home):
+    keep_history(home.store, "net", replace(CANDIDATE, version="1.0+cu1"))
+    (history,) = home.store.histories()
+    (alert,) = alerts(history).alerts
+    assert alert.versions == ("1.0", "1.0+cu1")
+    keep_gate(home.store, "b0000001", digest("net"), base="fake==1.0", head="fake==1.0")
+    for found in (confirm(home, alert), *known(home, [alert])):
+        assert found.finding is Finding.UNCONFIRMED
+        assert found.sentence == "both are builds of one release, which no gate here can tell apart"
+    assert gate_command(home, alert) is None
+
+
 @pytest.mark.parametrize(
     ("change", "fields", "words"),
     [
@@ -185,3 +271,16 @@ def test_the_document_has_null_where_nothing_is_known(home):
     assert alert["before"]["version"] == "1.0" and alert["before"]["reference_product_ns"] is None
     assert histories["net"]["shortage"] is None
     assert (histories["short"]["points"], histories["short"]["alerts"]) == (3, [])
+
+
+def test_where_nobody_looked_there_are_no_alerts_to_read_as_no_change(home):
+    keep_history(home.store, "net", CANDIDATE)
+    keep_history(home.store, "short", CANDIDATE, points=2)
+    document = alerts_document([(unsearched(one), ()) for one in home.store.histories()])
+    histories = {one["model"]: one for one in document["histories"]}
+    net, short = histories["net"], histories["short"]
+    assert (net["alerts"], net["shortage"], short["alerts"]) == (None, None, None)
+    assert short["shortage"] == "2 points with numbers, and 10 are needed to tell a change from chance"
+    assert (net["points"], net["versions"]) == (16, ["1.0", "2.0"])
+    assert net["oldest"]["at_unix_ns"] < net["newest"]["at_unix_ns"]
+    assert net["since_oldest_ratio"] == pytest.approx(1.2, rel=0.05)

@@ -30,6 +30,7 @@ from enginebench_controller.verdicts.alerts import (
     findings,
     history_words,
     known,
+    unsearched,
 )
 from enginebench_controller.verdicts.gate.rule import exit_code
 from enginebench_controller.verdicts.words import UNKNOWN, change_words
@@ -69,7 +70,7 @@ def trend(
     """What has been measured again and again, and with --alerts where it changed: the machine, or the engine?
 
     A change is a regression only where a gate of the versions before and after says so: --confirm runs it. The exit
-    code is 4 where it does.
+    code is 4 where it does, until the level is back where it was.
     """
     if confirming and not find:
         raise InputError("--confirm is for what --alerts finds: write --alerts --confirm")
@@ -78,11 +79,14 @@ def trend(
     digests = _digests(home, model)
     histories = [one for digest in digests for one in home.store.histories(digest, target, engine)]
     if not histories:
-        raise InputError(_nothing(model, engine, target))
+        # A nightly job is not wrong because it is new.
+        if not any(home.store.histories(digest, target, engine, fewest=1) for digest in digests):
+            raise InputError(_nothing(model, engine, target))
+        remark(_nothing(model, engine, target))
     if not find:
         if json:
-            print_json(alerts_document([(HistoryAlerts(one, len(one.points), ()), ()) for one in histories]))
-        else:
+            print_json(alerts_document([(unsearched(one), ()) for one in histories]))
+        elif histories:
             _print_histories(histories)
         return
     found = _gated(home, histories, budget) if confirming else findings(home, histories)
@@ -90,15 +94,20 @@ def trend(
         print_json(alerts_document(found))
     else:
         _print_alerts(found)
-    worse = any(one is not None and one.finding is Finding.REGRESSION for _, each in found for one in each)
-    raise typer.Exit(int(exit_code(worse=confirming and worse, failed=False, cannot_tell=False, strict=False)))
+    worse = confirming and any(_is_worse(*each) for one, told in found for each in zip(one.alerts, told, strict=True))
+    raise typer.Exit(int(exit_code(worse=worse, failed=False, cannot_tell=False, strict=False)))
+
+
+def _is_worse(alert: Alert, confirmation: Confirmation | None) -> bool:
+    """Whether it still is: of a regression that was mended nobody needs to be told every night."""
+    return confirmation is not None and confirmation.finding is Finding.REGRESSION and alert.lasts
 
 
 def _digests(home: Home, model: str | None) -> Sequence[str | None]:
     """The versions that a file, a name or the start of a digest means; they need not be in the library any more."""
     if model is None:
         return [None]
-    file, known = Path(model), home.store.repeated_models()
+    file, known = Path(model), home.store.measured_models()
     # Any file of a model's name may lie in the working folder.
     is_file = (os.sep in model or file.suffix.lower() in home.library.suffixes()) and file.is_file()
     if is_file:
@@ -112,7 +121,7 @@ def _digests(home: Home, model: str | None) -> Sequence[str | None]:
     if not found:
         which = f"what is in {model!r} now" if is_file else f"no model {model!r}"
         names = ", ".join(sorted(set(known.values()))[:8])
-        told = f"{which} was {'not ' * is_file}measured more than once"
+        told = f"{which} was {'not ' * is_file}measured, gates aside"
         raise InputError(told + (f"; these were: {names}" if names else ""))
     return found
 
@@ -157,9 +166,9 @@ def _have_several_processors(histories: Sequence[TrendHistory]) -> bool:
 
 
 def _row(one: TrendHistory) -> list[object]:
-    first, newest = one.points[0].median_ns, one.points[-1].median_ns
+    newest, since = one.points[-1].median_ns, one.since_oldest
     versions = " → ".join(dict.fromkeys(point.engine.version or UNKNOWN for point in one.points))
-    change = change_words(newest / first) if first and newest else UNKNOWN
+    change = UNKNOWN if since is None else change_words(since)
     shown = UNKNOWN if newest is None else f"{newest / 1e6:.3f}"
     return [history_words(one), len(one.points), instant(one.points[0].at_unix_ns), versions, shown, change]
 
@@ -181,7 +190,7 @@ def _print_alerts(found: Sequence[tuple[HistoryAlerts, Sequence[Confirmation | N
 
 def _lines(alert: Alert, confirmation: Confirmation | None) -> Iterator[Text]:
     beside = "" if alert.beside_reference is None else " beside the reference work"
-    changed = f"{change_words(alert.beside_reference or alert.ratio)} time{beside}"
+    changed = f"{change_words(alert.change)} time{beside}"
     title = plain(f"{history_words(alert.history)}: {changed} since {instant(alert.after.at_unix_ns)}")
     title.stylize("bold")
     yield title
@@ -190,8 +199,10 @@ def _lines(alert: Alert, confirmation: Confirmation | None) -> Iterator[Text]:
         f"  {heading[alert.cause]}: {alert.sentence} ({alert.points[0]} points before, {alert.points[1]} since)"
     )
     if confirmation is not None:
-        line = plain(f"  {confirmation.finding}: {confirmation.sentence}")
-        line.stylize(STYLES.get(confirmation.finding, "yellow"), 2, 2 + len(confirmation.finding))
+        mended = confirmation.finding is Finding.REGRESSION and not alert.lasts
+        said = f"{confirmation.finding}{', since mended' * mended}"
+        line = plain(f"  {said}: {confirmation.sentence}")
+        line.stylize("yellow" if mended else STYLES.get(confirmation.finding, "yellow"), 2, 2 + len(said))
         yield line
 
 
