@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 from enginebench_controller.errors import InputError, ModelError, PlanError
+from enginebench_controller.models.inputs.input_set import folder_name
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import (
     cores_meant,
@@ -130,7 +131,7 @@ def space(
 
 def _calibrated_elsewhere(folder: str | None, points: Sequence[Point]) -> Iterator[str]:
     """Of each INT8 version on whose calibration inputs the search does not measure, which may make it look wrong."""
-    here = "" if folder is None else typed_path(folder).name
+    here = "" if folder is None else folder_name(typed_path(folder))
     for digest, one in {one.case.model.original_digest: one.case.model for one in points}.items():
         made = one.derivation.calibration if one.derivation else None
         if made is not None and made.folder != here:

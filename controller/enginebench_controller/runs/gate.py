@@ -45,6 +45,7 @@ from enginebench_controller.verdicts.alerts import (
     confirmation_of,
     obstacle,
     plan_fields,
+    settles,
     side_words,
 )
 from enginebench_controller.verdicts.gate.results import Arm, GateExplanation, GateResult, Judged, judge, stands
@@ -300,6 +301,11 @@ def confirm(home: Home, alert: Alert, budget: str = "2m", watcher: GateWatcher |
     model = original.get(alert.history.model_digest, alert.history.model_digest)
     order = GateOrder(before, after, model, budget=budget, fields=plan_fields(alert), explain=alert.is_slower)
     try:
-        return confirmation_of(gate(home, order, watcher))
+        result = gate(home, order, watcher)
     except EnginebenchError as error:
         return Confirmation(Finding.UNCONFIRMED, f"no gate could be run: {str(error).splitlines()[0]}")
+    found = confirmation_of(result)
+    if found.finding is Finding.NOT_CONFIRMED and not settles(alert, result):
+        coarse = f"{found.sentence}; that is too coarse for this change: give a longer --budget"
+        return replace(found, finding=Finding.CANNOT_TELL, sentence=coarse)
+    return found

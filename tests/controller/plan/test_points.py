@@ -258,10 +258,15 @@ def test_what_was_assumed_of_several_versions_alike_is_told_once() -> None:
         ("val", "/data/other", "net int8 (cccccccc) was calibrated on val and is measured on other, where"),
         ("", "/data/other", "net int8 (cccccccc) was calibrated on random inputs and is measured on other, where"),
         ("val", "/data/val", None),
+        ("val", ".", None),
         ("", None, None),
     ],
 )
-def test_a_version_that_was_calibrated_on_other_inputs_than_it_is_measured_on_is_told(made_on, measured_on, told):
+def test_a_version_that_was_calibrated_on_other_inputs_than_it_is_measured_on_is_told(
+    made_on, measured_on, told, tmp_path, monkeypatch
+):
+    (tmp_path / "val").mkdir()
+    monkeypatch.chdir(tmp_path / "val")
     calibrated = Derivation(DerivationKind.QUANTIZED, said="2 inputs", calibration=Calibration(folder=made_on))
     version = replace(INT8, derivation=calibrated)
 

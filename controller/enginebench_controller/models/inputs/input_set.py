@@ -154,8 +154,12 @@ def _laid_out(
     number = sum(len(sample.rows) for sample in samples)
     stack = _Stack(inputs, number, selection)
     preparation = "; ".join([*images, *stack.sentences, *found.remarks])
-    name = folder.resolve().name or "inputs"
-    return Outline(name, tuple(images), number, stack.count, stack.is_full, preparation), samples, stack
+    return Outline(folder_name(folder), tuple(images), number, stack.count, stack.is_full, preparation), samples, stack
+
+
+def folder_name(folder: Path) -> str:
+    """What inputs of a folder are called by, however it was typed."""
+    return folder.resolve().name or "inputs"
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from enginebench_controller.verdicts.recommend.answer import Recommendation, Rec
 from enginebench_controller.verdicts.recommend.answering import recommendation, recommendations
 from enginebench_controller.verdicts.recommend.candidates import LAST, Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll, OnTarget, next_for_all
-from enginebench_controller.verdicts.recommend.search import SearchAnswer, answer, next_step
+from enginebench_controller.verdicts.recommend.search import SearchAnswer, SearchOutcome, answer, next_step
 from enginebench_controller.verdicts.recommend.steps import StoredStep, step_of, stored_step
 
 R = TypeVar("R")
@@ -299,6 +299,8 @@ def so_far(home: Home, search: Search) -> Answer | None:
     told = next_for_all([_on_target(ground, done) for ground, done in targets], has_time=False)
     if not isinstance(told, ForAll):
         raise TypeError("without time there is no next step")
+    if told.outcome is SearchOutcome.FOUND:
+        told = replace(told, outcome=SearchOutcome.UNCONFIRMED)
     return _all_told(order, targets, told, broken_off=True)
 
 

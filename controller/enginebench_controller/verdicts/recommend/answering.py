@@ -124,7 +124,10 @@ def _one_for_all(
     )
     name = found[0].words_of(point)
     if told.outcome is SearchOutcome.CANNOT_TELL:
-        name = f"cannot tell whether {name} holds {' and '.join(limit_words(order))} on all{_for_want(told, found)}"
+        holds = f"holds {' and '.join(limit_words(order))}" if found[0].limits else "is the best"
+        name = f"cannot tell whether {name} {holds} on all{_for_want(told, found)}"
+    if told.outcome is SearchOutcome.UNCONFIRMED:
+        name = f"unconfirmed, as the search was broken off: {name}"
     worst = max(ratios, key=lambda target: ratios[target][0])
     each = ", ".join(f"{ratio[0]:.2f} × on {target}" for target, ratio in ratios.items())
     said = f"for all of {names}: {name}; the own best of {worst} is {ratios[worst][0]:.2f} × as good ({each})"

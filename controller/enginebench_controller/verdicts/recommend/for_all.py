@@ -34,7 +34,7 @@ class OnTarget:
 class ForAll:
     """The configuration for all, by its place on each target, with how many times as good each target's own best is.
 
-    On those `lacking` it had too few fresh processes. Where nothing is limited, it is the best all the same.
+    On those `lacking` it had too few fresh processes. Where nothing is limited, it is the best of what ran on all.
     """
 
     outcome: SearchOutcome
@@ -58,8 +58,9 @@ def next_for_all(targets: Sequence[OnTarget], *, has_time: bool = True) -> Mappi
     open_ = [key for key in better if not all(one.is_fresh(key) for one in known)][:AT_A_TIME]
     if has_time and open_ and (steps := _steps(known, open_)):
         return steps
-    chosen = sure[0] if sure else able[0]
-    is_open = not sure and any(one.known.terms.limits for one in known)
+    ran = [key for key in able if all(one.has_run(key) for one in known)]
+    chosen = (sure or ran or able)[0]
+    is_open = not sure and (not ran or any(one.known.terms.limits for one in known))
     outcome = SearchOutcome.CANNOT_TELL if is_open else SearchOutcome.FOUND
     places = tuple(one.place_of[chosen] for one in known)
     lacking = tuple(number for number, one in enumerate(known) if not one.is_fresh(chosen))
@@ -92,6 +93,9 @@ class _Target:
     def is_fresh(self, key: Hashable) -> bool:
         return len(self.known.fresh(self.place_of[key])) >= FRESH
 
+    def has_run(self, key: Hashable) -> bool:
+        return self.place_of[key] in self.known.measured
+
     def is_held(self, key: Hashable) -> bool:
         return self.is_fresh(key) and self.known.limits(self.place_of[key]) is Limits.HELD
 
@@ -115,6 +119,7 @@ class _Target:
         """Fresh processes of these that lack some, beside the target's own best; None where there is no time."""
         lacking = [self.place_of[key] for key in keys if not self.is_fresh(key)]
         places = tuple(dict.fromkeys([*lacking, *([] if self.told.best is None else [self.told.best])]))
+        places = places[: max(len(lacking), self.known.terms.together)]
         rounds = max(FRESH - len(self.known.fresh(one)) for one in lacking)
         if rounds * len(places) * self.known.each_s(StepPurpose.FOR_ALL) > self.known.left_s:
             return None

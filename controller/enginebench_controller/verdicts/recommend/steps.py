@@ -1,7 +1,7 @@
 """What the stored steps of a search tell: the figures of each process, and what makes a candidate none."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import ceil, log
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from enginebench_controller.plan.plan import StepPurpose, parse_duration_ns
-from enginebench_controller.plan.points import Point, at_rate, identity, identity_of, samples_of_limit
+from enginebench_controller.plan.points import Point, at_rate, compared, identity, identity_of, samples_of_limit
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import (
     OUT_OF_TIME,
@@ -257,30 +257,28 @@ def _judged(
         if points[place].is_given and place not in gone
     ]
     checks = _against_given(measured, given, points, models)
-    wrong = _of_variants(points, checks) | wrong
+    right = {place for place, one in measured.items() if one.status.has_numbers and place not in wrong}
+    right |= {place for one in earlier for place in one.figures if place not in one.taken.refused}
+    wrong = _of_variants(points, wrong, right - wrong.keys()) | wrong
     known = {place: one.largest_relative_error for place, one in checks.items() if one is not None}
     differences = {place: one for place, one in known.items() if one is not None}
     too_far = _too_far(order, points, checks, [*(one.differences for one in earlier), differences])
     return too_far | wrong, differences
 
 
-def _of_variants(points: Sequence[Point], checks: Mapping[int, OutputCheck | None]) -> dict[int, str]:
-    """All points of the variants whose outputs are not those of the model as given at their smallest batch.
+def _of_variants(points: Sequence[Point], wrong: Mapping[int, str], right: Set[int]) -> dict[int, str]:
+    """All points of the variants, each on its device, whose plainest point is `wrong`, but for those seen to be right.
 
-    What is wrong of the weights is so at every size. At a larger batch it may be that size alone.
+    What is wrong of the weights is so at every size, and at others there may be nothing to compare with. A larger
+    batch, or another way to ask, may be wrong for itself alone.
     """
-    smallest: dict[tuple[str, str, str, str], int] = {}
-    for one in points:
-        batch = one.case.configuration.batch
-        smallest[one.variant] = min(batch, smallest.get(one.variant, batch))
-    why = {
-        points[place].variant: f"{_WRONG}: {check.problem}"
-        for place, check in checks.items()
-        if check is not None
-        and check.problem
-        and points[place].case.configuration.batch == smallest[points[place].variant]
-    }
-    return {place: why[one.variant] for place, one in enumerate(points) if one.variant in why}
+    why = {_on_device(points[place]): wrong[place] for place in compared(points) if place in wrong}
+    found = {place: why.get(_on_device(one), "") for place, one in enumerate(points)}
+    return {place: reason for place, reason in found.items() if reason and place not in right}
+
+
+def _on_device(point: Point) -> tuple[str, ...]:
+    return *point.variant, point.case.configuration.device
 
 
 def _against_given(

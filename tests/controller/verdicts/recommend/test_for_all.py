@@ -106,6 +106,22 @@ def test_points_are_the_same_by_what_they_are_and_not_by_their_place() -> None:
     assert found.places == (8, 4)
 
 
+def test_without_a_limit_it_is_the_best_of_those_that_ran_on_all_and_else_it_cannot_tell() -> None:
+    free = SearchTerms(300.0, limits=0, start_s=1.0)
+
+    def at(*places: int) -> StepTaken:
+        return take(ONE, Step(StepPurpose.LOOK, places, 1, 1.0), 0)
+
+    def told(of_one: StepTaken, of_other: StepTaken) -> ForAll:
+        found = next_for_all([OnTarget(POINTS, range(12), free, [one]) for one in (of_one, of_other)], has_time=False)
+        assert isinstance(found, ForAll)
+        return found
+
+    found = told(at(1, 5), at(5, 9))
+    assert (found.outcome, found.places, found.lacking) == (SearchOutcome.FOUND, (5, 5), (0, 1))
+    assert told(at(0, 1), at(4, 5)).outcome is SearchOutcome.CANNOT_TELL
+
+
 def test_without_time_it_cannot_tell() -> None:
     own = SearchTerms(0.7 * TERMS.budget_s, 1, start_s=1.0)
     targets = [OnTarget(POINTS, range(12), TERMS, searched(times, terms=own)) for times in (ONE, OTHER)]

@@ -8,10 +8,13 @@ import invented
 from controller.verdicts.judged import captured, off, scores
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import StepPurpose
+from enginebench_controller.plan.points import _with_families, compared
 from enginebench_controller.records import (
     OUT_OF_TIME,
     ArrivalProcess,
     Arrivals,
+    Derivation,
+    DerivationKind,
     FailureKind,
     Grounds,
     Load,
@@ -173,24 +176,65 @@ def test_a_limit_of_outputs_is_for_each_of_them_and_for_what_nobody_can_compare(
     assert 0 not in told.taken.refused
 
 
-@pytest.mark.parametrize("is_smallest", [True, False])
-def test_a_version_whose_outputs_are_wrong_at_its_smallest_batch_is_wrong_at_every_size(tmp_path, is_smallest):
-    """At others the model as given may never run, so that there is nothing to compare with; at one alone it is that."""
-    asked = order(max_latency=None)
-    found = [replace(one, is_given=one.case.engine.name == "openvino") for one in points(asked).points]
-    batches = sorted({one.case.configuration.batch for one in found})
-    batch = batches[0 if is_smallest else -1]
-    of_batch = [place for place, one in enumerate(found) if one.case.configuration.batch == batch]
-    given = next(place for place in of_batch if found[place].is_given)
-    other = next(place for place in of_batch if not found[place].is_given)
+def of_versions(kind):
+    """The points of a model on one engine, and of a version that was made of it so; and both versions."""
+    alone = [one for one in points(order(max_latency=None)).points if one.case.engine.name == "openvino"]
+    given = alone[0].case.model
+    made = replace(
+        given, digest="d" * 64, name="made", parent_digest=given.digest, derivation=Derivation(kind, sparsity=0.5)
+    )
+    of_made = [replace(one, case=replace(one.case, model=made)) for one in alone]
+    return _with_families([*alone, *of_made], [given, made]), (given, made)
+
+
+def judged(tmp_path, kind, changes, **fields):
+    """The points, and what a step tells in which the plainest of the model as given ran and, of the version, those with
+    outputs changed so, by what tells them from the plainest, "" for itself."""
+    found, versions = of_versions(kind)
+    given, plainest = compared(found)
+    of_made = [place for place, one in enumerate(found) if not one.is_given]
+
+    def place_of(load):
+        alike = found[plainest].case.configuration
+        wanted = (alike.batch, load or str(alike.load))
+        own = ((found[one].case.configuration.batch, str(found[one].case.configuration.load), one) for one in of_made)
+        return plainest if not load else next(place for batch, its, place in own if (batch, its) == wanted)
+
+    ran = {given: scores()} | {place_of(load): outputs for load, outputs in changes.items()}
     ones = [
-        of_point(found[place], invented.measured(f"m{place:07}", captured_outputs=captured(outputs)))
-        for place, outputs in ((given, scores()), (other, off(scores(), 0.9)))
+        of_point(found[one], invented.measured(f"m{one:07}", captured_outputs=captured(its)))
+        for one, its in ran.items()
     ]
     store = Home(tmp_path).store
+    for version in versions:
+        store.save_model(version)
     store.add_bundles([BenchmarkBundle(BENCHMARK, tuple(ones), (invented.snapshot(),))])
-    told = stored_step(store, asked, found, Step(StepPurpose.LOOK, (given, other), 1, 0.5), BENCHMARK)
-    alike = {place for place, one in enumerate(found) if one.variant == found[other].variant}
-    assert len(alike) > 1 and given not in told.taken.refused
-    assert told.taken.refused.keys() == (alike if is_smallest else {other})
-    assert all(why.startswith("its outputs are wrong: ") for why in told.taken.refused.values())
+    step = Step(StepPurpose.LOOK, tuple(ran), 1, 0.5)
+    told = stored_step(store, order(max_latency=None, **fields), found, step, BENCHMARK)
+    return told.taken.refused, set(of_made), {load: place_of(load) for load in changes}
+
+
+def test_a_version_whose_outputs_are_wrong_where_it_is_plainest_is_wrong_at_every_size(tmp_path):
+    """At others the model as given may never run, so that there is nothing to compare with."""
+    refused, of_made, _ = judged(tmp_path, DerivationKind.QUANTIZED, {"": off(scores(), 0.9)})
+    assert len(of_made) > 1 and refused.keys() == of_made
+    assert all(why.startswith("its outputs are wrong: ") for why in refused.values())
+
+
+def test_what_is_wrong_when_asked_in_another_way_refuses_that_alone(tmp_path):
+    changes = {"": off(scores(), 0.01), "async": off(scores(), 0.9)}
+    refused, _, places = judged(tmp_path, DerivationKind.QUANTIZED, changes)
+    assert refused.keys() == {places["async"]}
+
+
+def test_what_was_seen_to_be_right_stays_though_the_plainest_is_wrong(tmp_path):
+    changes = {"": off(scores(), 0.9), "async": off(scores(), 0.01)}
+    refused, of_made, places = judged(tmp_path, DerivationKind.QUANTIZED, changes)
+    assert refused.keys() == of_made - {places["async"]}
+
+
+@pytest.mark.parametrize(("limit", "is_refused"), [(None, False), ("50%", False), ("1%", True)])
+def test_a_pruned_version_may_be_off_as_far_as_nobody_limits_it(tmp_path, limit, is_refused):
+    fields = {} if limit is None else {"max_output_difference": limit}
+    refused, of_made, _ = judged(tmp_path, DerivationKind.PRUNED, {"": off(scores(), 0.05)}, **fields)
+    assert refused.keys() == (of_made if is_refused else set())
