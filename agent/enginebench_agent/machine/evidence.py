@@ -10,6 +10,7 @@ from enginebench_agent.machine import meters, sources, this_process
 from enginebench_agent.machine.cores import kinds_of_cores
 from enginebench_agent.machine.kept_file import AbsentError, Probe
 from enginebench_agent.machine.meters import Metered
+from enginebench_agent.machine.sources import HeldBack
 from enginebench_proto.v1.measurement_pb2 import Evidence
 
 _Probes = Mapping[tuple[str, ...], Callable[[], Probe]]
@@ -36,8 +37,11 @@ class EvidenceReader:
         """The highest frequency any block so far ended with; None where the machine does not tell."""
 
     def begin(self) -> None:
-        """Mark the start of a block."""
-        self._begun = _readings(self._counters) | _own_counters()
+        """Mark the start of a block. The meter of energy is read last, and first at the end: reading takes time."""
+        for state in self._states:
+            if isinstance(state, HeldBack):
+                state.begin()
+        self._begun = _readings(self._counters[::-1]) | _own_counters()
 
     def end(self) -> Evidence:
         """What changed since `begin`, and how things stand. Says what is missing, and why, in the first call only."""
@@ -65,14 +69,12 @@ class EvidenceReader:
 
 def _counter_sources(root: Path, cpus: Sequence[int], metered: Metered) -> _Probes:
     found: dict[tuple[str, ...], Callable[[], Probe]] = {
+        ("energy_uj", "energy_source"): partial(meters.energy, root, metered),
         ("other_cpu_time_ns", "steal_ns"): partial(sources.processor_times, root),
         ("cpu_pressure_ns",): partial(sources.pressure, root, "cpu"),
         ("memory_pressure_ns",): partial(sources.pressure, root, "memory"),
         ("io_pressure_ns",): partial(sources.pressure, root, "io"),
         ("throttled_ns",): partial(sources.throttling, root),
-        # Words, and some of them tell what was counted since the reading before.
-        ("held_back_by",): partial(sources.held_back_by, root, cpus),
-        ("energy_uj", "energy_source"): partial(meters.energy, root, metered),
     }
     if len(kinds_of_cores(cpus, root)) > 1:  # elsewhere there is no other kind to move to
         found["cluster_migrations",] = partial(sources.cluster_migrations, root, cpus)
@@ -86,6 +88,7 @@ def _state_sources(root: Path, cpus: Sequence[int]) -> _Probes:
         ("turbo",): partial(sources.turbo, root),
         ("temperature_millicelsius",): partial(sources.temperature, root),
         ("power_supply",): partial(sources.power_supply, root),
+        ("held_back_by",): partial(HeldBack, root, cpus),
     }
 
 

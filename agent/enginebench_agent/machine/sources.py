@@ -4,6 +4,7 @@ Each function opens its files below `root` and returns a function that reads the
 name, counters as totals since some moment of the past. It raises `AbsentError` where the machine does not tell.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -96,21 +97,33 @@ _Sign = Callable[[], Sequence[str]]
 """Reads one kind of signs of being held back: its phrases, none where nothing does."""
 
 
-def held_back_by(root: Path, cpus: Sequence[int]) -> Probe:
-    """What holds these processors down at the moment: the board's firmware, the kernel's cooling, Intel's heat guard.
+class HeldBack:
+    """What holds these processors down: the board's firmware, the kernel's cooling, Intel's heat guard.
 
-    One phrase each, with commas; "" for nothing. The guard tells of the time since the reading before.
+    One phrase each, with commas; "" for nothing. The first two tell of the moment, the guard of the time since `begin`.
     """
-    find: tuple[Callable[[], _Sign], ...] = (
-        partial(_firmware_limits, root),
-        partial(_cooling, root, cpus),
-        partial(_heat, root, cpus),
-    )
-    try:
-        signs = answers(find)
-    except AbsentError:
-        raise AbsentError("nothing here tells what holds the processors back") from None
-    return lambda: {"held_back_by": ", ".join(phrase for phrases in answers(signs) for phrase in phrases)}
+
+    def __init__(self, root: Path, cpus: Sequence[int]) -> None:
+        """Raises `AbsentError` where none of them is here."""
+        self._guard: list[_Sign] = []
+        with contextlib.suppress(AbsentError):
+            self._guard = [_heat(root, cpus)]
+        find: tuple[Callable[[], _Sign], ...] = (partial(_firmware_limits, root), partial(_cooling, root, cpus))
+        self._signs = list(self._guard)
+        with contextlib.suppress(AbsentError):
+            self._signs = [*answers(find), *self._guard]
+        if not self._signs:
+            raise AbsentError("nothing here tells what holds the processors back")
+
+    def begin(self) -> None:
+        """What the guard has counted so far is of the time before."""
+        for guard in self._guard:
+            with contextlib.suppress(AbsentError):
+                guard()
+
+    def __call__(self) -> Mapping[str, str]:
+        """The phrases. Raises `AbsentError` where none of them answers."""
+        return {"held_back_by": ", ".join(phrase for phrases in answers(self._signs) for phrase in phrases)}
 
 
 def _firmware_limits(root: Path) -> _Sign:

@@ -92,7 +92,8 @@ def _steady_state(
     if open_load is not None or around.turns is not None:
         warm.close()
     standstill = Standstill(around.pauses, job.settings.cores)
-    metered = Metered(PROCESSOR in job.device.resources, paced=open_load is not None)
+    on_processor = tuple(job.device.resources) == (PROCESSOR,)  # what may choose another device, too, may be on that
+    metered = Metered(on_processor, paced=open_load is not None)
     bench = BesideLoad(
         around.channel,
         EvidenceReader(this_process.affinity(), metered=metered),

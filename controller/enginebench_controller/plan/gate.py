@@ -69,9 +69,11 @@ def parse_sides(model: str | None, base: str, head: str, engine: str | None) -> 
     Without a `model` the sides are models, all on that engine; else they say what to run the model on. An engine that
     neither uses is refused: who names it believes that it is measured.
     """
+    engine = engine or None  # a script has an empty one where nobody names any
     if model is not None:
         first, second = (_engine_side(name, text, engine) for name, text in (("--base", base), ("--head", head)))
-        if engine is not None and engine not in (first.engine, second.engine):
+        said = _ENGINE.fullmatch(engine) if engine else None
+        if engine and (said["engine"] if said else engine) not in (first.engine, second.engine):
             raise InputError(
                 f"--engine {engine} is used by neither side, as --base {base} and --head {head} name their own: leave "
                 "it out, or leave theirs out"

@@ -356,6 +356,8 @@ def metered_energy(blocks: Collection[Block]) -> MeteredEnergy:
     sources = sorted({one.evidence.energy_source or "unknown" for one in metered})
     used_uj = sum(one.evidence.energy_uj or 0 for one in metered)
     told = next(filter(None, (one.evidence.missing.get("energy_uj", "") for one in blocks)), "")
+    if not timed:
+        return MeteredEnergy(missing=told or "no block counts")
     if not metered:
         return MeteredEnergy(missing=told or "this machine has no energy meter that can be read")
     if len(sources) > 1:

@@ -411,7 +411,7 @@ def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confi
         if entry.benchmark.imported and not alert.after.imported:
             continue  # `local` is another machine there
         result = gate_of(home, entry.benchmark)
-        if result is not None and _is_of(alert, result.measurements[BASE]) and _settles(alert, result):
+        if result is not None and _is_of(alert, result.measurements[BASE]) and settles(alert, result):
             return confirmation_of(result)
     sentence = obstacle(home, alert) or f"not confirmed by a gate yet: --confirm runs it, or {_command(alert)}"
     return Confirmation(Finding.UNCONFIRMED, sentence)
@@ -429,7 +429,7 @@ def _work(chosen: Configuration) -> Configuration:
     return replace(chosen, stop=bare.stop, input_set=bare.input_set)
 
 
-def _settles(alert: Alert, result: GateResult) -> bool:
+def settles(alert: Alert, result: GateResult) -> bool:
     """Whether a gate, which somebody may have run for another reason, has an answer to a change of this size.
 
     One that cannot tell has where it was asked about the time; one that passes where its D is below the change.
@@ -440,6 +440,12 @@ def _settles(alert: Alert, result: GateResult) -> bool:
         return about.metric in result.terms.metrics
     is_found = told.outcome is GateOutcome.WORSE or told.is_better
     return is_found or log1p(about.rule.bound) < abs(log(alert.change))
+
+
+def finding_words(alert: Alert, confirmation: Confirmation) -> str:
+    """What was found, and whether it is over: "regression", "regression, since mended"."""
+    is_over = confirmation.finding is Finding.REGRESSION and not alert.lasts
+    return f"{confirmation.finding}, since mended" if is_over else str(confirmation.finding)
 
 
 def confirmation_of(result: GateResult) -> Confirmation:

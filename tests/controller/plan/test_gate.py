@@ -192,3 +192,12 @@ def test_pips_reason_is_one_line() -> None:
         "'ort' is not an engine of ours (a, b)"
     )
     assert _reason("") == "it said nothing"
+
+
+def test_an_engine_that_nobody_named_is_none_and_one_with_its_version_is_known_by_its_name():
+    for named in ("", None, "onnxruntime"):
+        sides = parse_sides("net.onnx", "onnxruntime@old", "onnxruntime@new", named)
+        assert [one.engine for one in sides] == ["onnxruntime", "onnxruntime"]
+    assert parse_sides("net.onnx", "onnxruntime@old", "onnxruntime@new", "onnxruntime==1.2")
+    with pytest.raises(InputError, match="--engine torch==2 is used by neither side"):
+        parse_sides("net.onnx", "onnxruntime@old", "onnxruntime@new", "torch==2")

@@ -27,6 +27,7 @@ from enginebench_controller.verdicts.alerts import (
     Findings,
     HistoryAlerts,
     alerts,
+    finding_words,
     findings,
     history_words,
     known,
@@ -199,10 +200,10 @@ def _lines(alert: Alert, confirmation: Confirmation | None) -> Iterator[Text]:
         f"  {heading[alert.cause]}: {alert.sentence} ({alert.points[0]} points before, {alert.points[1]} since)"
     )
     if confirmation is not None:
-        mended = confirmation.finding is Finding.REGRESSION and not alert.lasts
-        said = f"{confirmation.finding}{', since mended' * mended}"
+        said = finding_words(alert, confirmation)
         line = plain(f"  {said}: {confirmation.sentence}")
-        line.stylize("yellow" if mended else STYLES.get(confirmation.finding, "yellow"), 2, 2 + len(said))
+        is_over = confirmation.finding is Finding.REGRESSION and not alert.lasts
+        line.stylize("yellow" if is_over else STYLES.get(confirmation.finding, "yellow"), 2, 2 + len(said))
         yield line
 
 

@@ -331,6 +331,9 @@ class _Lacking:
 
 def _energy_lacking(arms: Mapping[str, Arm]) -> _Lacking | None:
     """Why the energies of all arms cannot be compared; None where they can."""
+    if unmetered := next((arm for arm in arms.values() if not any(one.evidence.energy_uj for one in arm.blocks)), None):
+        told = (one.evidence.missing.get("energy_uj", "") for one in unmetered.blocks)
+        return _Lacking(next(filter(None, told), metered_energy(unmetered.blocks).missing))
     found = [metered_energy(_counting(arm, index)) for arm in arms.values() for index in range(len(arm.processes))]
     if coarse := next((one.source for one in found if one.is_coarse), None):
         return _Lacking(f"its meter counts no energy ({coarse}), which is too coarse to decide by")
@@ -342,9 +345,7 @@ def _energy_lacking(arms: Mapping[str, Arm]) -> _Lacking | None:
     whys = [one.missing for one in found if one.missing]
     if 2 * len(whys) <= len(found):  # one or two that a meter did not answer leave enough pairs
         return None
-    told = [one.evidence.missing.get("energy_uj", "") for arm in arms.values() for one in arm.blocks]
-    answers = all(any(one.evidence.energy_uj for one in arm.blocks) for arm in arms.values())
-    return _Lacking(next(filter(None, told), whys[0]), may_come=answers)
+    return _Lacking(whys[0], may_come=True)
 
 
 _OF_PROCESS: Mapping[GateMetric, Callable[[Arm, int, Process], float | None]] = {

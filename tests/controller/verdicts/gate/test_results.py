@@ -126,6 +126,28 @@ def test_one_reading_that_failed_costs_no_gate_its_energy() -> None:
     assert of(judge(TERMS, dead), GateMetric.ENERGY).missing == "the meter (unknown) counts nothing here"
 
 
+def test_an_arm_that_has_no_meter_is_told_at_once_and_not_waited_for() -> None:
+    """As where base runs on the processor, and head on another device."""
+    why = "RAPL counts the processor, and this ran on another device"
+    sides = arms(1.0, energy_uj=5_000_000)
+    bare = (
+        replace(one, evidence=Evidence(missing={} if one.index else {"energy_uj": why})) for one in sides[HEAD].blocks
+    )
+    sides[HEAD] = replace(sides[HEAD], blocks=tuple(bare))
+    judged = judge(asking(GateMetric.ENERGY), sides)
+    energy = of(judged, GateMetric.ENERGY)
+    assert (energy.missing, energy.verdict.stands, stands(judged)) == (why, True, True)
+
+
+def test_of_processes_that_stood_still_it_is_not_said_that_there_is_no_meter() -> None:
+    sides = {
+        role: replace(one, blocks=tuple(replace(each, paused_ns=20 * SECOND_NS) for each in one.blocks))
+        for role, one in arms(1.0, energy_uj=5_000_000).items()
+    }
+    energy = of(judge(asking(GateMetric.ENERGY), sides), GateMetric.ENERGY)
+    assert (energy.missing, energy.verdict.stands) == ("no block counts", False)
+
+
 def test_energy_is_of_the_blocks_that_count() -> None:
     """A process that stood still for 20 s, on a machine that takes 30 W, did not use them."""
     sides = arms(1.0, energy_uj=5_000_000)

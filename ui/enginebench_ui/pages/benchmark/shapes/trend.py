@@ -17,6 +17,7 @@ from enginebench_controller.verdicts.alerts import (
     Cause,
     Confirmation,
     HistoryAlerts,
+    finding_words,
     history_words,
     origin_words,
 )
@@ -56,7 +57,7 @@ def _alert_row(alert: Alert, confirmation: Confirmation | None) -> Row:
         "Beside reference": None if alert.beside_reference is None else factor_words(alert.beside_reference),
         "Version": before if before == after else f"{before} → {after}",
         "Cause": CAUSES[alert.cause],
-        "Found": str(confirmation.finding) if confirmation else None,
+        "Found": finding_words(alert, confirmation) if confirmation else None,
         "Remarks": "; ".join(filter(None, (alert.sentence, said))),
     }
 
