@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import onnx
@@ -50,6 +50,14 @@ else:
     name, _, file = given["-F"].partition("=@")
     number = path.rpartition("/")[2] if given["--method"] == "PATCH" else str(len(comments) + 1)
     json.dump(comments | {number: open(file).read()}, open(kept, "w"))
+"""
+
+_ASKED = """#!/usr/bin/env python3
+import os, sys
+from pathlib import Path
+arguments = sys.argv[1:]
+Path(os.environ["ASKED_OF_GATE"]).write_text("\\0".join(arguments))
+sys.exit("error: hunter2 is no token")
 """
 
 _ENGINEBENCH = """
@@ -118,6 +126,7 @@ class Repository:
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
             "ENGINEBENCH_HOME": str(self.folder / "home"),
             "COMMENTS": str(self.folder / "comments.json"),
+            "ASKED_OF_GATE": str(self.folder / "asked"),
             "RUNNER_TEMP": str(self.folder / "temp"),
             "GITHUB_OUTPUT": str(self.folder / "output"),
             "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"),
@@ -128,6 +137,12 @@ class Repository:
         return subprocess.run(
             command, cwd=self.work, env=known | variables, capture_output=True, text=True, timeout=280, check=False
         )
+
+    @property
+    def engine_asked(self) -> str | None:
+        """What `enginebench gate` was last given as `--engine`, where it is the program that only notes that."""
+        arguments = (self.folder / "asked").read_text().split("\0")
+        return arguments[arguments.index("--engine") + 1] if "--engine" in arguments else None
 
     @property
     def worktrees(self) -> int:
@@ -179,7 +194,13 @@ def run_template(repository: Repository, base_commit: str, **given: str) -> subp
     job = yaml.safe_load(TEMPLATE.read_text())[".enginebench-gate"]
     variables = {name: str(value) for name, value in job["variables"].items()}
     variables |= {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base_commit, **given}
-    return repository.shell("\n".join([*job["before_script"], *job["script"]]), variables)
+    done = repository.shell("\n".join([*job["before_script"], *job["script"]]), variables)
+    # A shell of its own, after each end of the scripts, and no part of the job's exit code.
+    status = {"CI_JOB_STATUS": "failed" if done.returncode else "success"}
+    after = repository.shell("\n".join(job["after_script"]), status | variables)
+    assert after.returncode == 0, after.stderr
+    done.stdout += after.stdout
+    return done
 
 
 def _outputs(repository: Repository, step_id: str) -> dict[str, str]:
@@ -272,34 +293,90 @@ def test_each_gate_of_a_pull_request_has_a_comment_of_its_own(repository: Reposi
 
 
 def test_a_runner_without_enginebench_gets_the_one_that_the_action_or_the_template_names(tmp_path: Path) -> None:
-    (tmp_path / "python").write_text('#!/bin/sh\nfor last; do :; done; echo "$last"\n')
-    (tmp_path / "python").chmod(0o755)
-    (tmp_path / "realpath").symlink_to(str(shutil.which("realpath")))
-    step = yaml.safe_load(ACTION.read_text())["runs"]["steps"][0]
-    job = yaml.safe_load(TEMPLATE.read_text())[".enginebench-gate"]
-
-    def installed(script: str, **variables: str) -> Requirement:
-        command = (str(shutil.which("bash")), "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
-        known = {"PATH": str(tmp_path), **variables}
-        done = subprocess.run(command, env=known, check=True, capture_output=True, text=True)
-        return Requirement(done.stdout.strip())
-
-    by_action = installed(step["run"], ENGINE="openvino", GITHUB_ACTION_PATH=str(ACTION.parent))
-    assert (by_action.name, by_action.extras) == ("enginebench", {"controller", "openvino"})
+    by_action, by_template = (installs(tmp_path, engine="openvino") for installs in (_by_action, _by_template))
+    assert by_action.name == by_template.name == "enginebench"
+    assert by_action.extras == by_template.extras == {"controller", "openvino"}
     assert by_action.url == ROOT.as_uri()
+    assert by_template.url is None
 
-    (script,) = job["before_script"]
     source = "git+https://example.org/enginebench@main"
-    by_template = installed(script, GATE_ENGINE="openvino", GATE_SOURCE=source)
-    assert (by_template.extras, by_template.url) == (by_action.extras, source)
-    assert installed(script, GATE_ENGINE="openvino", GATE_SOURCE=job["variables"]["GATE_SOURCE"]).url is None
+    assert _by_template(tmp_path, engine="openvino", source=source).url == source
+
+
+@pytest.mark.parametrize(
+    ("engine", "base", "head", "engines"),
+    [
+        ("", "", "", {"onnxruntime"}),
+        ("", "openvino==2025.1", "openvino@new:HINT=LATENCY", {"openvino"}),
+        ("", "onnxruntime", "openvino", {"onnxruntime", "openvino"}),
+        ("openvino", "==2025.1", ":HINT=LATENCY", {"openvino"}),
+        ("onnxruntime==1.24.1", "", "", {"onnxruntime"}),
+        ("", "plugin:main/plugin", "plugin:plugin", set()),
+    ],
+)
+def test_a_runner_without_enginebench_gets_the_engines_that_are_compared(
+    tmp_path: Path, engine: str, base: str, head: str, engines: set[str]
+) -> None:
+    for installs in (_by_action, _by_template):
+        assert installs(tmp_path, engine=engine, base=base, head=head).extras == {"controller"} | engines
+
+
+def _by_action(folder: Path, *, engine: str, base: str = "", head: str = "") -> Requirement:
+    """What the action has pip install."""
+    variables = {"ENGINE": engine, "BASE": base, "HEAD": head, "GITHUB_ACTION_PATH": str(ACTION.parent)}
+    step = yaml.safe_load(ACTION.read_text())["runs"]["steps"][0]
+    assert set(variables) == {*step["env"], "GITHUB_ACTION_PATH"}
+    return _installed(folder, step["run"], variables)
+
+
+def _by_template(folder: Path, *, engine: str, base: str = "", head: str = "", source: str = "") -> Requirement:
+    """What the template has pip install."""
+    variables = {"GATE_ENGINE": engine, "GATE_BASE": base, "GATE_HEAD": head, "GATE_SOURCE": source}
+    job = yaml.safe_load(TEMPLATE.read_text())[".enginebench-gate"]
+    return _installed(folder, "\n".join(job["before_script"]), variables)
+
+
+def _installed(folder: Path, script: str, variables: dict[str, str]) -> Requirement:
+    (folder / "python").write_text('#!/bin/sh\nfor last; do :; done; echo "$last"\n')
+    (folder / "python").chmod(0o755)
+    for name in ("realpath", "rm"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(str(shutil.which(name)))
+    command = (str(shutil.which("bash")), "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
+    known = {"PATH": str(folder), **variables}
+    done = subprocess.run(command, cwd=folder, env=known, check=True, capture_output=True, text=True)
+    return Requirement(done.stdout.strip())
+
+
+@pytest.mark.parametrize(
+    ("engine", "base", "head", "asked"),
+    [
+        ("", "", "", "onnxruntime"),
+        ("openvino", "", "", "openvino"),
+        ("", "openvino==2025.1", "openvino==2025.2", None),
+        ("openvino", "==2025.1", "==2025.2", "openvino"),
+        ("onnxruntime", "openvino==2025.1", "openvino==2025.2", "onnxruntime"),
+    ],
+)
+def test_an_engine_is_asked_for_that_is_given_or_of_two_models(
+    repository: Repository, engine: str, base: str, head: str, asked: str | None
+) -> None:
+    before = repository.commit(1)
+    repository.program("enginebench", _ASKED)
+    given = {name: text for name, text in (("engine", engine), ("base", base), ("head", head)) if text}
+    assert run_action(repository, before, model="models/net.onnx", **given) == 1
+    assert repository.engine_asked == asked
+
+    of_job = {f"GATE_{name.upper()}": text for name, text in given.items()}
+    assert run_template(repository, before, GATE_MODEL="models/net.onnx", **of_job).returncode == 1
+    assert repository.engine_asked == asked
 
 
 def test_a_gate_that_cannot_begin_fails_with_its_code_and_comments_nothing(repository: Repository) -> None:
     before = repository.commit(4)
     assert run_action(repository, before, model="models/no-such.onnx", budget="30s") == 2
     assert repository.comments == []
-    assert "there is no model file" in (repository.folder / "summary.md").read_text()
+    assert "exit code 2; the log of the job says why" in (repository.folder / "summary.md").read_text()
     assert repository.worktrees == 1
 
 
@@ -313,8 +390,8 @@ def test_a_push_that_cannot_be_measured_rewrites_the_comment_on_the_one_before(r
     assert run_action(repository, before, **asked) == 2
     (comment,) = repository.comments
     _, _, told = comment.partition("\n\n")
-    assert told.startswith("## enginebench gate: nothing was measured\n\n    error: "), told
-    assert "net.onnx is not a whole ONNX model" in told
+    said = "It ended with exit code 2; the log of the job says why."
+    assert told.startswith(f"## enginebench gate: nothing was measured\n\n{said}\n"), told
     assert told.endswith(f"\nOf commit {repository.git('rev-parse', 'HEAD')}.\n")
 
     assert run_action(repository, "0" * 40, **asked) != 0, "no such commit: the step fails before it measures"
@@ -322,11 +399,14 @@ def test_a_push_that_cannot_be_measured_rewrites_the_comment_on_the_one_before(r
     assert "nothing was measured\n\nThe log of the job says why." in comment
 
 
-def test_an_error_in_a_comment_keeps_what_the_arguments_hold_to_itself(repository: Repository) -> None:
-    before = repository.commit(4)
-    repository.program("enginebench", '#!/bin/sh\necho "error: what is hunter2?" >&2\nexit 2\n')
-    assert run_action(repository, before, model="models/net.onnx", arguments="--batch 2 --password=hunter2") == 2
-    assert "\n    error: what is …?\n" in (repository.folder / "summary.md").read_text()
+@pytest.mark.parametrize("arguments", ["--option token=abc:hunter2,x", "--password=-hunter2"])
+def test_what_an_error_quotes_of_the_arguments_stays_in_the_log(repository: Repository, arguments: str) -> None:
+    before = repository.commit(1)
+    asked = {"model": "models/net.onnx", "arguments": arguments}
+    repository.program("enginebench", _ASKED)
+    assert run_action(repository, before, **asked) == 1
+    summary = (repository.folder / "summary.md").read_text()
+    assert "exit code 1; the log of the job says why" in summary and "hunter2" not in summary
 
 
 def test_a_model_that_is_new_in_a_pull_request_passes_with_nothing_to_compare(repository: Repository) -> None:
@@ -403,7 +483,10 @@ class Notes(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         known = [{"id": number, "body": body} for number, body in self.kept.items()]
-        self._answer(known if self.headers["PRIVATE-TOKEN"] == self.token else None)
+        asked = {name: int(values[0]) for name, values in parse_qs(urlsplit(self.path).query).items() if name != "sort"}
+        count = min(asked.get("per_page", 20), 100)
+        begin = (asked.get("page", 1) - 1) * count
+        self._answer(known[begin : begin + count] if self.headers["PRIVATE-TOKEN"] == self.token else None)
 
     def do_POST(self) -> None:
         self._keep(len(self.kept) + 1)
@@ -469,3 +552,54 @@ def test_a_note_that_may_not_be_written_is_no_verdict(repository: Repository, no
     done = run_template(repository, before, **(notes | {"GATE_TOKEN": "expired"}))
     assert done.returncode == 5 and "the notes of the merge request could not be read" in done.stdout
     assert not Notes.kept
+
+
+MEASURED = "## enginebench gate: pass\n\n<!-- enginebench gate gate -->"
+UNMEASURED = "## enginebench gate: nothing was measured\n"
+
+
+def test_a_note_behind_many_others_is_the_one_that_is_rewritten(repository: Repository, notes: dict[str, str]) -> None:
+    before = repository.commit(1)
+    Notes.kept.update(dict.fromkeys(range(1, 251), "changed the description"))
+    Notes.kept[251] = MEASURED
+    repository.program("enginebench", "#!/bin/sh\necho '## enginebench gate: worse' > gate.md\nexit 4\n")
+    assert run_template(repository, before, **notes).returncode == 4
+    assert len(Notes.kept) == 251
+    assert Notes.kept[251].startswith("## enginebench gate: worse\n")
+
+    Notes.kept[251] = "changed the description"
+    assert run_template(repository, before, **notes).returncode == 4
+    assert len(Notes.kept) == 252, "there was none yet"
+
+
+def test_a_job_that_ends_before_it_measures_rewrites_the_note_too(
+    repository: Repository, notes: dict[str, str]
+) -> None:
+    before = repository.commit(1)
+    repository.program("enginebench", "#!/bin/sh\necho '## enginebench gate: pass' > gate.md\n")
+    assert run_template(repository, "0" * 40, **notes).returncode == 128
+    assert not Notes.kept, "where nothing was measured there is no new note"
+
+    assert run_template(repository, before, **notes).returncode == 0
+    assert Notes.kept[1].startswith("## enginebench gate: pass\n")
+    assert run_template(repository, "0" * 40, **notes, CI_JOB_STATUS="canceled").returncode == 128
+    assert Notes.kept[1].startswith("## enginebench gate: pass\n"), "who cancels a job is told nothing by it"
+    assert run_template(repository, "0" * 40, **notes).returncode == 128
+    assert Notes.kept[1].startswith(UNMEASURED) and "\nOf commit c0ffee.\n" in Notes.kept[1]
+    assert (repository.work / "gate.md").read_text().startswith(UNMEASURED)
+
+
+def test_a_job_that_cannot_install_rewrites_the_note_too(repository: Repository, notes: dict[str, str]) -> None:
+    before = repository.commit(1)
+    Notes.kept[1] = MEASURED
+    (repository.work / "gate.md").write_text(
+        "## enginebench gate: pass\n"
+    )  # of the job before, as a runner may keep it
+    (repository.folder / "bin" / "enginebench").unlink()
+    installs = f'#!/bin/sh\n[ "$1" = -m ] && exit 3\nexec {sys.executable} "$@"\n'
+    repository.program("python", installs)
+    others = [one for one in os.environ["PATH"].split(":") if not (Path(one) / "enginebench").exists()]
+    path = ":".join([str(repository.folder / "bin"), *others])
+    done = run_template(repository, before, **notes, PATH=path)
+    assert done.returncode == 3, done.stderr
+    assert Notes.kept[1].startswith(UNMEASURED)
