@@ -1,7 +1,9 @@
 """Which module of `commands` goes on with the searches of a kind, and shows them."""
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +16,10 @@ from enginebench_controller.home import Home
 from enginebench_controller.records import Search, SearchKind
 from enginebench_controller.runs.searches.holding import as_stored, held, orders_file
 from enginebench_proto.agreed.durable import write_whole
+
+_PATIENCE_S, _AGAIN_S = 5.0, 0.05
+"""How long to wait for one who writes the same files, or only looks whether anybody has the search, and how often to
+ask."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +94,15 @@ def keep_asked(home: Home, asked: AskedFiles, search: Search) -> None:
 
 
 def insist(home: Home, search: Search) -> None:
-    """Have what a search was to write replace files that are there. Raises `InputError` as the others do."""
-    keep_asked(home, replace(asked_of(home, search), force=True), search)
+    """Have what a search was to write replace files that are there, as far as it is still asked for.
+
+    Raises `InputError` as the others do, and where the search is gone or stays under way in another command.
+    """
+    with _held_in_time(home, search):
+        stored = as_stored(home, search)
+        keep_asked(home, replace(asked_of(home, search), force=True), search)
+    if stored.answer is None:  # by its lock alone `resume` knows of an interrupted search, and `held` took that away
+        orders_file(home, search.id).with_suffix(".lock").touch()
 
 
 def asked_of(home: Home, search: Search) -> AskedFiles:
@@ -122,15 +135,18 @@ def conclude(home: Home, search: Search, *, as_json: bool | None) -> int:
 
 
 def _write_all(home: Home, search: Search) -> str:
-    """Write what is asked for, as the only command that does; returns what is wrong, nothing where all is written."""
+    """Write what is asked for, as the only command that does; returns what is wrong, nothing where all is written.
+
+    Between the answer and this anybody may have taken the search up: what they write is not asked for any longer.
+    """
     path = orders_file(home, search.id)
     if not path.exists():
         return ""
     try:
-        with held(home, search.id):
+        with _held_in_time(home, search):
             problems = _write_each(home, search)
     except EnginebenchError as error:
-        return str(error)
+        return str(error) if path.exists() else ""
     except KeyboardInterrupt:
         remark(f"`enginebench resume {search.id}` writes what was asked for")
         raise
@@ -139,6 +155,25 @@ def _write_all(home: Home, search: Search) -> str:
         f"remove {path} to do without"
     )
     return "\n".join([*problems, way_out]) if problems else ""
+
+
+@contextmanager
+def _held_in_time(home: Home, search: Search) -> Iterator[None]:
+    """Be the only one at a search, once others who are only briefly at it are through.
+
+    Raises `InputError` where they take longer.
+    """
+    until = time.monotonic() + _PATIENCE_S
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(held(home, search.id))
+                break
+            except InputError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_AGAIN_S)
+        yield
 
 
 def _write_each(home: Home, search: Search) -> list[str]:

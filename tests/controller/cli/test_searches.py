@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,11 +17,11 @@ import invented_recommendations
 from enginebench_agent.config import EnvironmentConfig, write_environment
 from enginebench_controller.cli import make_app, searches
 from enginebench_controller.cli.commands import bisect, recommend
-from enginebench_controller.cli.searches import AskedFiles, asked_of, conclude, keep_asked
+from enginebench_controller.cli.searches import AskedFiles, asked_of, conclude, insist, keep_asked
 from enginebench_controller.errors import ChangedTargetError, EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search
-from enginebench_controller.runs.searches import bisecting, recommending
+from enginebench_controller.runs.searches import bisecting, holding, recommending
 from enginebench_controller.runs.searches.holding import FOLDER, answered, held, orders_file
 from enginebench_controller.verdicts.recommend.answer import answer_document
 from printed import check_command
@@ -315,13 +316,62 @@ def test_force_is_about_one_search(home: Home) -> None:
     assert called("resume", "--force") == (2, "", "--force is for the files of one search: name it")
 
 
-def test_files_that_another_command_writes_are_left_to_it(home: Home, folder: Path, answered_search: Search) -> None:
+def test_files_that_another_command_writes_are_left_to_it(
+    home: Home, folder: Path, answered_search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with held(home, answered_search.id):
         assert called("resume")[0] == 0
         assert "under way in another command" in called("resume", answered_search.id)[2]
+        monkeypatch.setattr(searches, "_PATIENCE_S", 0.1)
         with pytest.raises(InputError, match=r"not written: the search .* is under way in another command"):
             conclude(home, answered_search, as_json=None)
+        monkeypatch.setattr(
+            searches.time, "sleep", lambda _: orders_file(home, answered_search.id).unlink(missing_ok=True)
+        )
+        assert conclude(home, answered_search, as_json=None) == 0, "as it is not yet let go of, but all is written"
     assert names(folder) == []
+
+
+def _held_until_waited_for(home: Home, search: Search, monkeypatch: pytest.MonkeyPatch, left: AskedFiles) -> None:
+    """Another has the search until somebody waits for that, and leaves so much to be written."""
+    other = ExitStack()
+    other.enter_context(held(home, search.id))
+    other.callback(keep_asked, home, left, search)
+    monkeypatch.setattr(searches.time, "sleep", lambda _: other.close())
+
+
+@pytest.mark.parametrize("is_left", [True, False], ids=["a page that only looks", "a command that writes them"])
+def test_files_are_written_once_another_has_let_go_of_the_search_as_far_as_they_are_asked_for_then(
+    home: Home, folder: Path, answered_search: Search, monkeypatch: pytest.MonkeyPatch, is_left: bool
+) -> None:
+    left = AskedFiles(markdown=folder / "answer.md") if is_left else AskedFiles()
+    _held_until_waited_for(home, answered_search, monkeypatch, left)
+    assert conclude(home, answered_search, as_json=None) == 0
+    assert names(folder) == (["answer.md"] if is_left else [])
+
+
+def test_force_waits_for_who_writes_the_files_and_asks_for_none_that_is_there_then(
+    home: Home, answered_search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _held_until_waited_for(home, answered_search, monkeypatch, AskedFiles())
+    insist(home, answered_search)
+    assert not orders_file(home, answered_search.id).exists()
+
+
+def test_force_asks_for_nothing_of_a_search_that_was_removed_meanwhile(home: Home, answered_search: Search) -> None:
+    home.store.remove_search(answered_search.id)
+    with pytest.raises(InputError, match="was removed meanwhile"):
+        insist(home, answered_search)
+    assert not asked_of(home, answered_search).force
+
+
+def test_force_lets_resume_know_of_an_interrupted_search_all_the_same(home: Home, folder: Path) -> None:
+    search = invented_bisects.search(None)
+    home.store.add_search(search)
+    keep_asked(home, AskedFiles(markdown=folder / "issue.md"), search)
+    insist(home, search)
+    assert asked_of(home, search) == AskedFiles(markdown=folder / "issue.md", force=True)
+    assert [one.id for one in holding.interrupted(home)] == [search.id]
 
 
 def test_of_searches_to_resume_one_that_was_removed_meanwhile_keeps_no_other_back(

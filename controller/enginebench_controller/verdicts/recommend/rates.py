@@ -7,8 +7,9 @@ break a limit, since a spell of the machine makes latencies longer, never shorte
 or higher by what they told, as long as there is time; only these say what is kept up.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import exp, inf, sqrt
 
@@ -63,10 +64,20 @@ class Kept(StrEnum):
 
 
 @dataclass(frozen=True)
+class RateRefused:
+    """A candidate that cannot be had at a rate, and why; `held_per_s` is the most that it kept up all the same."""
+
+    candidate: int
+    rate_per_s: float
+    why: str
+    held_per_s: float | None = None
+
+
+@dataclass(frozen=True)
 class RateFound:
     """The highest rate of a candidate, the lowest above it that broke a limit, and each limited figure ÷ its limit.
 
-    An end of these that no number holds is None.
+    An end of these that no number holds is None. `refused` are all those that failed at a rate, also in its stead.
     """
 
     kept: Kept
@@ -74,6 +85,7 @@ class RateFound:
     rate_per_s: float | None = None
     breaks_at_per_s: float | None = None
     of_limit: tuple[LimitShare, ...] = ()
+    refused: tuple[RateRefused, ...] = ()
 
 
 def least_rate_s(terms: RateTerms) -> float:
@@ -82,31 +94,42 @@ def least_rate_s(terms: RateTerms) -> float:
 
 
 def next_rate(
-    rivals: Sequence[RatedCandidate], terms: RateTerms, budget_s: float, taken: Sequence[StepTaken]
+    rivals: Sequence[RatedCandidate],
+    terms: RateTerms,
+    budget_s: float,
+    taken: Sequence[StepTaken],
+    substitutes: Sequence[RatedCandidate] = (),
 ) -> Step | RateFound:
     """The next step at a rate, or what was found once there is no time for another, or none is needed.
 
-    Rivals come one after the other, and each only has to show a higher rate than those before it.
+    Rivals come one after the other, and each only has to show a higher rate than those before it. What failed at a rate
+    says nothing of the limits: where nothing better is known, the `substitutes` come, until one does not fail.
     """
     best: RateFound | None = None
-    for rival in rivals:
-        own = [one for one in taken if one.step.candidates == (rival.candidate,)]
+    refused: list[RateRefused] = []
+    waiting, others = deque(rivals), deque(substitutes)
+    while waiting:
+        rival = waiting.popleft()
         floor = best.rate_per_s if best is not None and best.kept is Kept.HELD else None
-        tries = _Tries(rival, own, floor or 0.0)
+        tries = _Tries(rival, taken, floor or 0.0)
         step = tries.next(terms, budget_s - sum(one.seconds for one in taken), _start_s(terms, taken))
         if step is not None:
             return step
         found = tries.found()
         if best is None or _rank(found) > _rank(best):
             best = found
+        refused += found.refused
+        if not waiting and others and best.refused and best.kept is not Kept.HELD:
+            waiting.append(others.popleft())
     if best is None:
         raise ValueError("a rate is sought of one candidate at least")
-    return best
+    return replace(best, refused=tuple(refused))
 
 
-def _rank(found: RateFound) -> tuple[int, float]:
+def _rank(found: RateFound) -> tuple[int, bool, float]:
+    """What failed may only be named before what surely breaks a limit, unless it held one."""
     order = (Kept.NONE, Kept.CANNOT_TELL, Kept.HELD)
-    return order.index(found.kept), found.rate_per_s or 0.0
+    return order.index(found.kept), found.kept is Kept.HELD or not found.refused, found.rate_per_s or 0.0
 
 
 def _start_s(terms: RateTerms, taken: Sequence[StepTaken]) -> float:
@@ -119,9 +142,11 @@ def _start_s(terms: RateTerms, taken: Sequence[StepTaken]) -> float:
 class _Tries:
     """The rates that one rival was tried at: of each process there by how much it exceeded its limits."""
 
-    def __init__(self, rival: RatedCandidate, taken: Sequence[StepTaken], floor_per_s: float) -> None:
+    def __init__(self, rival: RatedCandidate, every: Sequence[StepTaken], floor_per_s: float) -> None:
         self.rival, self.floor_per_s = rival, floor_per_s
-        self.refused = any(rival.candidate in one.refused for one in taken)
+        # A step may refuse others, too, whose outputs are as wrong.
+        self.refusing = next((one for one in every if rival.candidate in one.refused), None)
+        taken = [one for one in every if one.step.candidates == (rival.candidate,)]
         fresh = _by_rate(rival, [one for one in taken if one.step.rounds >= FRESH])
         self.confirmed = {rate: seen for rate, seen in fresh.items() if len(seen) >= FRESH}
         # Of steps that were broken off too few are left to confirm anything: these look, as pairs do.
@@ -135,7 +160,7 @@ class _Tries:
 
     def next(self, terms: RateTerms, left_s: float, start_s: float) -> Step | None:
         """What to measure next; None where all is said, or nothing that is left fits into the time."""
-        if self.refused:
+        if self.refusing is not None:
             return None
 
         def looking_s(rate: float) -> float:
@@ -163,9 +188,15 @@ class _Tries:
         above = min((one for one in broken if one > (rate or 0.0)), default=inf)
         seen = self.confirmed.get(rate or 0.0, self.looks.get(rate or 0.0, []))
         of_limit = tuple(shares_of_limit(*interval(one)) for one in zip(*seen, strict=True))
-        nothing_left = rate is None and (self.refused or self._look() is None)
+        nothing_left = rate is None and self.refusing is None and self._look() is None
         kept = Kept.HELD if self.held_per_s else Kept.NONE if nothing_left else Kept.CANNOT_TELL
-        return RateFound(kept, self.rival.candidate, rate, None if above == inf else above, of_limit)
+        breaks_at = None if above == inf else above
+        return RateFound(kept, self.rival.candidate, rate, breaks_at, of_limit, tuple(self._refused()))
+
+    def _refused(self) -> Iterator[RateRefused]:
+        if self.refusing is not None:
+            place, rate = self.rival.candidate, self.refusing.step.rate_per_s or 0.0
+            yield RateRefused(place, rate, self.refusing.refused[place], self.held_per_s)
 
     def _step(self, rate: float, rounds: int, process_s: float) -> Step:
         return Step(StepPurpose.RATE, (self.rival.candidate,), rounds, process_s, rate)

@@ -163,13 +163,28 @@ def _at_rates(
     if terms.rate is None or told.best is None or told.outcome is SearchOutcome.NOTHING:
         return told  # what breaks a limit one request after the other holds it at no rate
     known = Known(space, closed_terms, closed)
-    rivals = [_rival(known, one) for one in dict.fromkeys([told.best, known.cheapest(known.measured)])]
+    places = list(dict.fromkeys([told.best, known.cheapest(known.measured)]))
+    rivals = [_rival(known, one) for one in places]
+    substitutes = [_rival(known, one) for one in known.by_cost() if one not in places]
     left_s = terms.budget_s - sum(one.seconds for one in closed) if has_time else 0.0
-    found = next_rate(rivals, terms.rate, left_s, [one for one in taken if one.step.purpose is StepPurpose.RATE])
+    at_rates = [one for one in taken if one.step.purpose is StepPurpose.RATE]
+    found = next_rate(rivals, terms.rate, left_s, at_rates, substitutes)
     if isinstance(found, Step):
         return found
     outcome = told.outcome if told.outcome is SearchOutcome.UNCONFIRMED else _OF_KEPT[found.kept]
-    return replace(_answer(space, closed_terms, closed, named=(outcome, found.candidate)), rate=found)
+    steps = [*closed, *_refusals(at_rates, found)]
+    return replace(_answer(space, closed_terms, steps, named=(outcome, found.candidate)), rate=found)
+
+
+def _refusals(at_rates: Sequence[StepTaken], found: RateFound) -> list[StepTaken]:
+    """Of steps at rates no more than who failed and kept up nothing: what is not to be deployed is no next best."""
+    kept = {found.candidate, *(one.candidate for one in found.refused if one.held_per_s is not None)}
+
+    def lost(step: StepTaken) -> dict[int, str]:
+        where = f"at {step.step.rate_per_s:g} requests/s"
+        return {place: f"{where}: {why}" for place, why in step.refused.items() if place not in kept}
+
+    return [replace(one, rounds=(), refused=lost(one)) for one in at_rates]
 
 
 _OF_KEPT = {
@@ -221,7 +236,9 @@ def _answer(
         outcome, best = SearchOutcome.FOUND, known.cheapest(held)
     elif held or open_:
         outcome = SearchOutcome.UNCONFIRMED if broken_off else SearchOutcome.CANNOT_TELL
-        best = known.cheapest(held) if held else known.promising()[0]
+        # Of one that never ran more may be expected, but it has no figure to be told by.
+        likely = (one for one in known.promising() if one in open_)
+        best = known.cheapest(held) if held else next(likely, known.cheapest(open_))
     else:
         best = known.nearest()[0]
         is_sure = len(known.telling(best)) >= FRESH or known.least_excess(best) > FAR
@@ -286,7 +303,8 @@ def _confirm(known: Known) -> Step | None:
         return None
     affordable = int(known.left_s / known.each_s(StepPurpose.CONFIRM) + 0.1)
     kept = _kept(known, places)
-    while len(places) > 1 and affordable < len(places) * max(_lacking(known, places), 1):
+    most = known.terms.together
+    while len(places) > 1 and (len(places) > most or affordable < len(places) * max(_lacking(known, places), 1)):
         places.remove(next(one for one in reversed(places) if one != kept))
     lacking = _lacking(known, places)
     if len(places) == 1 and not lacking and known.limits(kept) is Limits.HELD:

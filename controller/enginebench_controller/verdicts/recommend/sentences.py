@@ -11,6 +11,7 @@ from enginebench_controller.verdicts.answer_words import rounded_up
 from enginebench_controller.verdicts.gate.rule import ANYTHING
 from enginebench_controller.verdicts.gate.words import interval_words
 from enginebench_controller.verdicts.recommend.answer import Recommendation, engine_words, figure_words
+from enginebench_controller.verdicts.recommend.rates import RateFound
 from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
 from enginebench_controller.verdicts.recommend.steps import share_words
 from enginebench_controller.verdicts.recommend.tried import TriedPoint
@@ -133,8 +134,11 @@ def remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
         yield "requests arrive at random, whether or not earlier ones are done; all other figures are of closed loops"
     if found.outcome is SearchOutcome.CANNOT_TELL:
         yield f"a longer --budget than {order.budget} tells more"
-    elif found.rate is not None and found.rate.rate_per_s is not None and found.rate.breaks_at_per_s is None:
+    elif found.rate is not None and found.rate.rate_per_s is not None and _is_open_above(found.rate):
         yield f"higher rates were not confirmed; a longer --budget than {order.budget} may"
+    for one in found.rate.refused if found.rate is not None else ():
+        name = found.words_of(found.tried[one.candidate])
+        yield f"{name} failed at {one.rate_per_s:g} requests/s: {one.why}"
     limit = order.latency_limit
     if limit is not None and found.command is not None and limit.percent not in _IN_TABLES:
         stands = "`enginebench show ID --json` of the run has it" if limit.percent in PERCENTS else "no summary has it"
@@ -150,6 +154,11 @@ def remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
     if found.thinned:
         kept = len(found.tried)
         yield f"{found.thinned} points were left out, as at most {kept} are looked at: --among and --fix choose"
+
+
+def _is_open_above(rate: RateFound) -> bool:
+    """Whether a higher rate broke no limit, nor anything else."""
+    return rate.breaks_at_per_s is None and rate.candidate not in {one.candidate for one in rate.refused}
 
 
 def _of_the_others(order: RecommendOrder, found: Recommendation) -> Iterator[str]:

@@ -17,7 +17,7 @@ from enginebench_controller.verdicts.recommend.answer import answer_document, co
 from enginebench_controller.verdicts.recommend.answering import recommendations
 from enginebench_controller.verdicts.recommend.candidates import RateTerms, Reading, Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll
-from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, RateFound, next_rate
+from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, RateFound, RateRefused, next_rate
 from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
 from enginebench_controller.verdicts.recommend.sentences import limit_sentence
 from enginebench_controller.verdicts.recommend.steps import StoredStep, share_words
@@ -173,6 +173,9 @@ def test_where_no_rate_broke_the_limit_a_longer_budget_is_named() -> None:
     found = replace(carried_out(order()), rate=RateFound(Kept.HELD, 0, 50.0, None, ((0.6, 0.5, 0.7),)))
     said = "higher rates were not confirmed; a longer --budget than 5m may"
     assert said in list(sentences.remarks(asked, found))
+    failed = replace(found, rate=replace(found.rate, refused=(RateRefused(1, 22.8, "it crashed"),)))
+    name = failed.words_of(failed.tried[1])
+    assert f"{name} failed at 22.8 requests/s: it crashed" in list(sentences.remarks(asked, failed))
     broken = replace(found, rate=replace(found.rate, breaks_at_per_s=60.0))
     assert said not in list(sentences.remarks(asked, broken))
 

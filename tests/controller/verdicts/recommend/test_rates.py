@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from pydantic import TypeAdapter
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
@@ -16,8 +17,8 @@ from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.plan.points import samples_of_limit
 from enginebench_controller.plan.recommend import LatencyLimit
 from enginebench_controller.verdicts.recommend.candidates import FRESH, RateTerms, Reading, SearchTerms, Step, StepTaken
-from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, next_rate
-from enginebench_controller.verdicts.recommend.search import SearchOutcome, answer, least_budget_s, next_step
+from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, RateFound, RateRefused, next_rate
+from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome, answer, least_budget_s, next_step
 
 TERMS = RateTerms(start_s=1.0)
 SERVER = Server(service_s=0.010, limit_s=0.030)
@@ -66,7 +67,6 @@ def test_a_rate_that_there_was_no_time_to_lower_is_no_sign_that_none_is_kept() -
     for budget_s, taken in ((40.0, [StepTaken(look, (over, over), {}, 30.0)]), (5.0, [])):
         found = next_rate([rival], terms, budget_s, taken)
         assert (found.kept, found.rate_per_s) == (Kept.CANNOT_TELL, None)
-    assert next_rate([rival], terms, 60.0, [StepTaken(look, (), {0: "no"}, 30.0)]).kept is Kept.NONE
 
 
 def test_without_time_for_fresh_processes_nothing_is_said_to_hold() -> None:
@@ -95,10 +95,57 @@ def test_a_single_process_beyond_a_limit_may_have_met_a_spell() -> None:
     assert next_rate(RIVALS, TERMS, 0.0, [StepTaken(look, over * 2, {}, 20.0)]).breaks_at_per_s == 50.0
 
 
-def test_what_crashes_at_a_rate_is_no_answer_and_is_not_tried_again() -> None:
+def crashed(step):
+    return StepTaken(step, (), {step.candidates[0]: "it crashed"}, 5.0)
+
+
+def test_what_crashes_at_a_rate_is_not_tried_again_and_says_nothing_of_the_limits() -> None:
     step = next_rate(RIVALS, TERMS, 150.0, [])
-    found = next_rate(RIVALS, TERMS, 150.0, [StepTaken(step, (), {0: "it crashed"}, 5.0)])
-    assert found.kept is Kept.NONE
+    found = next_rate(RIVALS, TERMS, 150.0, [crashed(step)])
+    assert (found.kept, found.rate_per_s) == (Kept.CANNOT_TELL, None)
+    assert found.refused == (RateRefused(0, step.rate_per_s, "it crashed"),)
+    broken = RatedCandidate(1, 100.0)
+    over = ({1: Reading(0.0, (0.3,))},) * 2
+    looks = [StepTaken(Step(StepPurpose.RATE, (1,), 2, 10.0, rate), over, {}, 5.0) for rate in (50.0, 10.0, 1.5)]
+    found = next_rate([*RIVALS, broken], TERMS, 150.0, [crashed(step), *looks])
+    assert (found.kept, found.candidate) == (Kept.CANNOT_TELL, 0), "who breaks the limit is not all that there is"
+
+
+def test_where_the_best_crashes_at_a_rate_the_next_one_is_tried_and_so_on_as_long_as_there_is_time() -> None:
+    rivals = [SERVER.rival(place) for place in range(3)]
+    first = crashed(next_rate(rivals[:1], TERMS, 300.0, [], rivals[1:]))
+    assert first.step.candidates == (0,)
+    second = crashed(next_rate(rivals[:1], TERMS, 300.0, [first], rivals[1:]))
+    assert second.step.candidates == (1,)
+    taken = [first, second]
+    while isinstance(found := next_rate(rivals[:1], TERMS, 300.0, taken, rivals[1:]), Step):
+        assert found.candidates == (2,)
+        one = SERVER.take(found)
+        taken.append(replace(one, rounds=tuple({2: each[2]} for each in one.rounds)))
+    assert (found.kept, found.candidate) == (Kept.HELD, 2)
+    assert [(one.candidate, one.why) for one in found.refused] == [(0, "it crashed"), (1, "it crashed")]
+    untold = next_rate(rivals[:1], TERMS, 0.0, taken[:1], rivals[1:])
+    assert (untold.kept, untold.candidate, untold.rate_per_s) == (Kept.CANNOT_TELL, 1, None)
+
+
+def test_what_held_a_lower_rate_than_that_at_which_it_crashed_holds_it() -> None:
+    found, taken = carried_out()
+    higher = Step(StepPurpose.RATE, (0,), FRESH, 3.0, 1.1 * found.rate_per_s)
+    told = next_rate(RIVALS, TERMS, 300.0, [*taken, crashed(higher)], [SERVER.rival(1)])
+    assert (told.kept, told.rate_per_s) == (Kept.HELD, found.rate_per_s)
+    assert told.refused == (RateRefused(0, higher.rate_per_s, "it crashed", found.rate_per_s),)
+
+
+def test_whose_outputs_are_as_wrong_as_those_of_one_that_ran_at_a_rate_is_not_tried_there() -> None:
+    rivals = [SERVER.rival(place) for place in range(3)]
+    step = next_rate(rivals[:1], TERMS, 300.0, [], rivals[1:])
+    wrong = StepTaken(step, (), {0: "too far off", 1: "too far off"}, 5.0)
+    assert next_rate(rivals[:1], TERMS, 300.0, [wrong], rivals[1:]).candidates == (2,)
+
+
+def test_what_was_stored_before_anybody_told_who_failed_is_still_read() -> None:
+    stored = {"kept": "held", "candidate": 0, "rate_per_s": 50.0, "breaks_at_per_s": None, "of_limit": []}
+    assert TypeAdapter(RateFound).validate_python(stored) == RateFound(Kept.HELD, 0, 50.0)
 
 
 def test_the_same_results_lead_to_the_same_rates() -> None:
@@ -125,12 +172,15 @@ def closed_loop(step, number):
     return StepTaken(step, rounds, {}, 2.0 * step.rounds * len(step.candidates))
 
 
-def carried_out_whole():
-    """Closed loops first, then rates."""
+def carried_out_whole(crashing=()):
+    """Closed loops first, then rates, at which some crash."""
     taken = []
     while isinstance(step := next_step(POINTS, SEARCH, taken), Step):
         at_rate = step.purpose is StepPurpose.RATE
-        taken.append(SERVERS[step.candidates[0]].take(step) if at_rate else closed_loop(step, len(taken)))
+        if at_rate and step.candidates[0] in crashing:
+            taken.append(crashed(step))
+        else:
+            taken.append(SERVERS[step.candidates[0]].take(step) if at_rate else closed_loop(step, len(taken)))
     return step, taken
 
 
@@ -141,6 +191,25 @@ def test_closed_loops_choose_whose_rate_is_sought_and_the_budget_is_for_both() -
     purposes = [one.step.purpose is StepPurpose.RATE for one in taken]
     assert purposes == sorted(purposes)
     assert sum(one.seconds for one in taken) <= SEARCH.budget_s
+
+
+def test_a_best_that_crashes_at_a_rate_gives_way_to_the_next_best_and_the_reason_is_told() -> None:
+    found, taken = carried_out_whole({1})
+    assert (found.outcome, found.best) == (SearchOutcome.FOUND, 3)
+    assert 0.7 * SERVERS[3].most_per_s < found.rate.rate_per_s <= SERVERS[3].most_per_s
+    (lost,) = found.rate.refused
+    assert (lost.candidate, lost.why, lost.held_per_s) == (1, "it crashed", None)
+    told = found.told[1]
+    assert (told.fate, told.why) == (Fate.REFUSED, f"at {lost.rate_per_s:g} requests/s: it crashed")
+    assert found.runner_up != 1
+    assert answer(POINTS, SEARCH, taken) == found
+
+
+def test_where_all_crash_at_a_rate_nobody_can_tell_and_nothing_is_said_to_break_the_limit() -> None:
+    found, _ = carried_out_whole(range(len(POINTS)))
+    assert (found.outcome, found.best) == (SearchOutcome.CANNOT_TELL, 1)
+    assert found.told[1].fate is Fate.BEST_IF_HELD
+    assert {one.candidate for one in found.rate.refused} == set(range(len(POINTS)))
 
 
 def test_broken_off_it_tells_the_rate_so_far_as_unconfirmed() -> None:

@@ -271,6 +271,40 @@ def test_broken_off_it_tells_the_best_so_far_as_unconfirmed() -> None:
     assert found.best is not None
 
 
+@pytest.mark.parametrize("broken_off", [True, False])
+def test_the_best_that_may_hold_the_limit_is_one_that_ran(broken_off: bool) -> None:
+    """Though of one that never ran more is to be expected: all that ran rather break the limit, by a little."""
+    looked = take(Step(StepPurpose.LOOK, (3, 5, 7), 1, 0.5), limit=0.059)
+    terms = replace(TERMS, budget_s=looked.seconds)
+    known = Known(POINTS, terms, [looked])
+    assert known.leader() is None and known.promising()[0] not in known.measured
+    found = answer(POINTS, terms, [looked], broken_off=broken_off)
+    assert found.outcome is (SearchOutcome.UNCONFIRMED if broken_off else SearchOutcome.CANNOT_TELL)
+    assert found.told[found.best].processes > 0
+
+
+@pytest.mark.parametrize("together", [1, 2])
+def test_no_more_are_alive_in_any_step_than_fit(together: int) -> None:
+    taken, found = carried_out(replace(TERMS, together=together), limit=1.0)
+    assert any(one.step.purpose is StepPurpose.CONFIRM for one in taken)
+    assert max(len(one.step.candidates) for one in taken) <= together
+    assert found.outcome is SearchOutcome.FOUND
+
+
+def test_where_few_fit_what_surely_holds_the_limit_has_its_turn_before_what_may_be_better() -> None:
+    space = [{"batch": 1.0}, {"batch": 2.0}, {"batch": 4.0}]
+    wobble = [0.01, -0.01, 0.02, -0.02, 0.0]
+    near = tuple({0: Reading(one, (one - 0.01,)), 1: Reading(-one, (-one - 0.01,))} for one in wobble)
+    looked = tuple(one | {2: Reading(0.05, (-2.0,))} for one in near[:2])
+    taken = [
+        StepTaken(Step(StepPurpose.LOOK, (0, 1, 2), 2, 0.5), looked, {}, 9.0),
+        *[StepTaken(Step(StepPurpose.CONFIRM, (0, 1), 5, 0.5), near, {}, 15.0)] * 2,
+    ]
+    asked = next_step(space, replace(TERMS, together=2), taken)
+    assert isinstance(asked, Step)
+    assert asked.purpose is StepPurpose.CONFIRM and len(asked.candidates) == 2 and 2 in asked.candidates
+
+
 def test_a_lone_point_is_only_confirmed() -> None:
     step = next_step(POINTS[:1], TERMS, [])
     taken = []
