@@ -257,8 +257,8 @@ def _judged(
         if points[place].is_given and place not in gone
     ]
     checks = _against_given(measured, given, points, models)
-    right = {place for place, one in measured.items() if one.status.has_numbers and place not in wrong}
-    right |= {place for one in earlier for place in one.figures if place not in one.taken.refused}
+    right = {place for place, one in checks.items() if one is not None and not one.problem}
+    right |= {place for one in earlier for place in one.differences if place not in one.taken.refused}
     wrong = _of_variants(points, wrong, right - wrong.keys()) | wrong
     known = {place: one.largest_relative_error for place, one in checks.items() if one is not None}
     differences = {place: one for place, one in known.items() if one is not None}

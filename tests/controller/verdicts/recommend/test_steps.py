@@ -196,7 +196,7 @@ def judged(tmp_path, kind, changes, **fields):
 
     def place_of(load):
         alike = found[plainest].case.configuration
-        wanted = (alike.batch, load or str(alike.load))
+        wanted = (4, "sync") if load == "larger" else (alike.batch, load or str(alike.load))
         own = ((found[one].case.configuration.batch, str(found[one].case.configuration.load), one) for one in of_made)
         return plainest if not load else next(place for batch, its, place in own if (batch, its) == wanted)
 
@@ -231,6 +231,12 @@ def test_what_was_seen_to_be_right_stays_though_the_plainest_is_wrong(tmp_path):
     changes = {"": off(scores(), 0.9), "async": off(scores(), 0.01)}
     refused, of_made, places = judged(tmp_path, DerivationKind.QUANTIZED, changes)
     assert refused.keys() == of_made - {places["async"]}
+
+
+def test_what_ran_where_the_model_as_given_did_not_was_not_seen_to_be_right(tmp_path):
+    changes = {"": off(scores(), 0.9), "larger": off(scores(), 0.9)}
+    refused, of_made, _ = judged(tmp_path, DerivationKind.QUANTIZED, changes)
+    assert refused.keys() == of_made
 
 
 @pytest.mark.parametrize(("limit", "is_refused"), [(None, False), ("50%", False), ("1%", True)])
