@@ -1,5 +1,7 @@
 """What was measured last and what it answered, what runs now, which targets there are, and what can be done next."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from enginebench_controller.home import default_home
@@ -57,7 +59,8 @@ def _show_measured(views: tuple[BenchmarkView, ...]) -> None:
     st.subheader("Benchmarks measured last", anchor=False)
     is_answered = False
     for view in views:
-        benchmark_card(view)
+        is_told_below = not is_answered and view.search is not None
+        benchmark_card(replace(view, said="") if is_told_below else view)
         is_answered = is_answered or _show_answer(view)
     with st.container(horizontal=True):
         st.page_link(BENCHMARKS, label="All benchmarks", icon=":material/speed:")
