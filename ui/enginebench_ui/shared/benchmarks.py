@@ -1,19 +1,17 @@
 """Benchmarks as a list: what each covered, how it went, and how fast the fastest was."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.errors import StoreError
-from enginebench_controller.records import Benchmark, Search, SearchKind, Status
+from enginebench_controller.records import Benchmark, Search, Status
 from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPage, Fastest, ListedBenchmark
 from enginebench_controller.store.searches import search_of
-from enginebench_controller.verdicts.bisect.answer import stored_answer
-from enginebench_controller.verdicts.bisect.words import headline
 from enginebench_ui.shared.text import SEARCH_NOUNS, benchmark_title, count_of, instant, number, shortened, tallies
 
 _LONGEST_MODEL = 48
+
+SentenceOf = Callable[[Search], str | None]
 
 
 @dataclass(frozen=True)
@@ -33,9 +31,9 @@ class BenchmarkView:
     search: Search | None = None
 
 
-def benchmark_views(listed: Iterable[ListedBenchmark]) -> tuple[BenchmarkView, ...]:
-    """Return the benchmarks in the order given."""
-    return tuple(map(_view, listed))
+def benchmark_views(listed: Iterable[ListedBenchmark], sentence_of: SentenceOf) -> tuple[BenchmarkView, ...]:
+    """Return the benchmarks in the order given; `sentence_of` a search is its answer, None while it has none."""
+    return tuple(_view(one, sentence_of) for one in listed)
 
 
 def found_text(page: BenchmarkPage) -> str:
@@ -43,7 +41,7 @@ def found_text(page: BenchmarkPage) -> str:
     return count_of(page.total, "benchmark") if page.found == page.total else f"{page.found} of {page.total} benchmarks"
 
 
-def _view(one: ListedBenchmark) -> BenchmarkView:
+def _view(one: ListedBenchmark, sentence_of: SentenceOf) -> BenchmarkView:
     benchmark, subject = one.entry.benchmark, one.search or one.entry.benchmark
     statuses = [status for status, count in one.entry.counts.items() for _ in range(count)]
     return BenchmarkView(
@@ -52,27 +50,17 @@ def _view(one: ListedBenchmark) -> BenchmarkView:
         created=instant(subject.created_at_unix_ns),
         covered=_covered(one.entry),
         note=f"{SEARCH_NOUNS[one.search.kind]}, {count_of(one.steps, 'step')}" if one.search else _note(benchmark),
-        said=_said(one),
+        said=_said(one, sentence_of),
         tallies=tallies(statuses) or (("nothing measured", "gray"),),
         search=one.search,
     )
 
 
-def _said(one: ListedBenchmark) -> str:
+def _said(one: ListedBenchmark, sentence_of: SentenceOf) -> str:
     if one.search is not None:  # the fastest of its steps may break a limit, or be wrong
-        with suppress(StoreError):  # of a newer enginebench, which the page of the search tells
-            return search_sentence(one.search) or ""
-        return ""
+        return sentence_of(one.search) or ""
     is_gate = one.entry.benchmark.plan.get("gate")
     return "" if is_gate else _fastest(one.fastest, several_models=len(one.entry.models) > 1)
-
-
-def search_sentence(search: Search) -> str | None:
-    """What a search has come to, in a sentence; None while it has no answer. Raises `StoreError` for newer words."""
-    if search.answer is not None and search.kind is SearchKind.RECOMMEND:
-        return str(search.answer["sentence"])
-    answer = stored_answer(search)
-    return None if answer is None else headline(answer)
 
 
 def _covered(entry: BenchmarkEntry) -> str:

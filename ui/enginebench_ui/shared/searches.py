@@ -1,15 +1,19 @@
 """Searches on pages: which page shows one, its sentence, and how one is begun, chosen, followed and gone on with."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import streamlit as st
 
+from enginebench_controller.errors import StoreError
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import start_job
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Benchmark, Search, SearchKind
 from enginebench_controller.runs.searches.holding import is_held
 from enginebench_controller.store.searches import search_of
+from enginebench_controller.verdicts.bisect.answer import stored_answer
+from enginebench_controller.verdicts.bisect.words import headline
 from enginebench_ui.pages import BENCHMARK, OF_SEARCH
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one
@@ -17,6 +21,16 @@ from enginebench_ui.shared.following import follow_jobs
 from enginebench_ui.shared.text import SEARCH_NOUNS, count_of, inert, instant, shortened
 
 _LONGEST_NAME = 60
+
+
+def search_sentence(search: Search) -> str | None:
+    """What a search has come to, in a sentence; None while it has no answer, and of what a newer enginebench says."""
+    if search.answer is not None and search.kind is SearchKind.RECOMMEND:
+        return str(search.answer["sentence"])
+    with suppress(StoreError):  # the page of the search tells it
+        answer = stored_answer(search)
+        return None if answer is None else headline(answer)
+    return None
 
 
 def step_link(benchmark: Benchmark) -> None:

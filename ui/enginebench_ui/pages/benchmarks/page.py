@@ -6,6 +6,7 @@ from enginebench_controller.store.benchmarks import BenchmarkPage
 from enginebench_ui.pages import NEW_BENCHMARK
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.benchmarks import benchmark_views, found_text
+from enginebench_ui.shared.searches import search_sentence
 from enginebench_ui.shared.showing import benchmark_card, nothing_measured
 from enginebench_ui.shared.text import REMOVED, benchmark_title, inert
 
@@ -64,7 +65,7 @@ def _show_list(page: BenchmarkPage, search: str) -> None:
         st.info(
             f"No benchmark has {inert(search)} in its name, id, models, engines or targets.", icon=":material/info:"
         )
-    for view in benchmark_views(page.listed):
+    for view in benchmark_views(page.listed, search_sentence):
         benchmark_card(view)
 
 

@@ -21,8 +21,9 @@ from enginebench_ui.pages import (
     TARGETS,
 )
 from enginebench_ui.shared import reading
-from enginebench_ui.shared.benchmarks import BenchmarkView, benchmark_views, search_sentence
+from enginebench_ui.shared.benchmarks import BenchmarkView, benchmark_views
 from enginebench_ui.shared.following import follow_jobs
+from enginebench_ui.shared.searches import search_sentence
 from enginebench_ui.shared.showing import benchmark_card, nothing_measured, show_answers
 from enginebench_ui.shared.targets import available_names
 from enginebench_ui.shared.text import SEARCH_NOUNS, count_of, inert, instant
@@ -41,7 +42,7 @@ def show() -> None:
         st.page_link(NEW_PROFILE, label="Profile layers", icon=":material/add_notes:")
         st.page_link(COMPARE, label="Compare", icon=":material/compare_arrows:")
     with reading.banner_on_error():
-        views = benchmark_views(reading.listed("", 1 + MOST_EARLIER, 1).listed)
+        views = benchmark_views(reading.listed("", 1 + MOST_EARLIER, 1).listed, search_sentence)
         targets, snapshots = reading.targets()
     main, side = st.columns([5, 2], gap="large")
     with main:
