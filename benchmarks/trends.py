@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log1p
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,21 +74,39 @@ CASES = (
 ODD_SHARE, ODD_LEAST, ODD_MOST = 0.1, 0.2, 0.65
 """How many nights are odd, and how much, in logarithms."""
 
-SERIES: Mapping[str, Sequence[tuple[int, float]]] = {
-    "16 alike": [(16, 1.0)],
-    "30 alike, but three odd": [(9, 1.0), (1, 1.6), (9, 1.0), (1, 1.4), (8, 1.0), (1, 0.6), (1, 1.0)],
-    "8, then 8 at 1.1": [(8, 1.0), (8, 1.1)],
-    "8, then 8 at 1.1, then one at 0.6": [(8, 1.0), (8, 1.1), (1, 0.6)],
-    "8, then 8 at 1.1, then two at 0.6": [(8, 1.0), (8, 1.1), (2, 0.6)],
-    "8 and one at 1.6 amid them, then 8 at 1.1": [(4, 1.0), (1, 1.6), (4, 1.0), (8, 1.1)],
-    "6 and two at 1.6 amid them, then 8 at 1.1": [(3, 1.0), (2, 1.6), (3, 1.0), (8, 1.1)],
-    "10 and two at 1.6 amid them, then 10 at 1.3": [(5, 1.0), (2, 1.6), (5, 1.0), (10, 1.3)],
-    "6 and one at 1.6 amid them, then 20 at 1.1": [(3, 1.0), (1, 1.6), (3, 1.0), (20, 1.1)],
-    "10, then 4 at 1.1": [(10, 1.0), (4, 1.1)],
-    "12, then 3 at 1.1": [(12, 1.0), (3, 1.1)],
-    "30, then 4 at 1.1": [(30, 1.0), (4, 1.1)],
+
+class Stretch(NamedTuple):
+    """So many points at a level, with so much noise; from the first on they may grow by a share a day."""
+
+    points: int
+    level: float
+    noise: float = 0.01
+    a_day: float = 0.0
+
+
+SERIES: Mapping[str, Sequence[Stretch]] = {
+    name: [Stretch(*one) for one in stretches]
+    for name, stretches in (
+        ("16 alike", [(16, 1.0)]),
+        ("30 alike, but three odd", [(9, 1.0), (1, 1.6), (9, 1.0), (1, 1.4), (8, 1.0), (1, 0.6), (1, 1.0)]),
+        ("8, then 8 at 1.1", [(8, 1.0), (8, 1.1)]),
+        ("8, then 8 at 1.1, then one at 0.6", [(8, 1.0), (8, 1.1), (1, 0.6)]),
+        ("8, then 8 at 1.1, then two at 0.6", [(8, 1.0), (8, 1.1), (2, 0.6)]),
+        ("8 and one at 1.6 amid them, then 8 at 1.1", [(4, 1.0), (1, 1.6), (4, 1.0), (8, 1.1)]),
+        ("6 and two at 1.6 amid them, then 8 at 1.1", [(3, 1.0), (2, 1.6), (3, 1.0), (8, 1.1)]),
+        ("10 and two at 1.6 amid them, then 10 at 1.3", [(5, 1.0), (2, 1.6), (5, 1.0), (10, 1.3)]),
+        ("6 and one at 1.6 amid them, then 20 at 1.1", [(3, 1.0), (1, 1.6), (3, 1.0), (20, 1.1)]),
+        ("10, then 4 at 1.1", [(10, 1.0), (4, 1.1)]),
+        ("12, then 3 at 1.1", [(12, 1.0), (3, 1.1)]),
+        ("30, then 4 at 1.1", [(30, 1.0), (4, 1.1)]),
+        ("5, then 5 at 1.5, one of them at 2.2", [(5, 1.0), (2, 1.5), (1, 2.2), (2, 1.5)]),
+        ("12, then 8 at 1.5 with noise of 10 %", [(12, 1.0, 0.005), (8, 1.5, 0.1)]),
+        ("12, then 5 at 2.0 with noise of 20 %", [(12, 1.0, 0.005), (5, 2.0, 0.2)]),
+        ("16, then 8 of which each is 5 % more", [(16, 1.0, 0.005), (8, 1.0, 0.005, 0.05)]),
+        ("30, then 12 of which each is 4 % more", [(30, 1.0, 0.005), (12, 1.0, 0.005, 0.04)]),
+    )
 }
-"""So many points at each level; what lasts for fewer than `SHORTEST` is no level."""
+"""What lasts for fewer than `SHORTEST` is no level; noise is of 1 % where no other is told."""
 
 
 def main() -> None:
@@ -130,20 +149,34 @@ def table(count: int, recorded: Mapping[str, Sequence[Sequence[float]]] | None) 
 
 
 def series_table(count: int) -> str:
-    """A row a series of points with noise of 1 %: how often any change is told, and how often where there is one."""
+    """A row a series of points: how often any change is told, and how often where there is one."""
     rows = []
-    for number, (name, levels) in enumerate(SERIES.items()):
-        lasting = [place for place, (points, _) in enumerate(levels) if points >= SHORTEST]
-        changed = [each for each in lasting if levels[each][1] != levels[lasting[0]][1]]
-        begins = sum(points for points, _ in levels[: changed[0]]) if changed else None
-        found = [_told(levels, begins, 1000 * number + each) for each in range(count)]
-        rows.append([name, _share([any_ for any_, _ in found]), _share([one for _, one in found]) if changed else "–"])
+    for number, (name, stretches) in enumerate(SERIES.items()):
+        begins = _begins(stretches)
+        found = [_told(stretches, begins, 1000 * number + each) for each in range(count)]
+        rows.append(
+            [name, _share([any_ for any_, _ in found]), "–" if begins is None else _share([one for _, one in found])]
+        )
     return markdown_table(["points", "a change is told", "where it is"], rows)
 
 
-def _told(levels: Sequence[tuple[int, float]], begins: int | None, seed: int) -> tuple[bool, bool]:
+def _begins(stretches: Sequence[Stretch]) -> int | None:
+    """Where the first other level begins. Of one with odd points amid it, that is where it begins with them."""
+    first = stretches[0]
+    for place, one in enumerate(stretches):
+        is_other = one.level != first.level or one.a_day
+        if is_other and sum(each.points for each in stretches if each.level == one.level) >= SHORTEST:
+            return sum(each.points for each in stretches[:place])
+    return None
+
+
+def _told(stretches: Sequence[Stretch], begins: int | None, seed: int) -> tuple[bool, bool]:
     generator = np.random.default_rng(seed)
-    values = [level * exp(generator.normal(0, 0.01)) for points, level in levels for _ in range(points)]
+    values = [
+        one.level * (1 + one.a_day) ** (day + 1) * exp(generator.normal(0, one.noise))
+        for one in stretches
+        for day in range(one.points)
+    ]
     places = change_points(values)
     return bool(places), begins is not None and any(abs(one - begins) <= 1 for one in places)
 

@@ -43,9 +43,9 @@ from enginebench_controller.verdicts.alerts import (
     Confirmation,
     Finding,
     confirmation_of,
+    metric_of,
     obstacle,
     plan_fields,
-    settles,
     side_words,
 )
 from enginebench_controller.verdicts.gate.results import Arm, GateExplanation, GateResult, Judged, judge, stands
@@ -299,13 +299,16 @@ def confirm(home: Home, alert: Alert, budget: str = "2m", watcher: GateWatcher |
     before, after = (side_words(alert, version) for version in alert.versions)
     original = {one.digest: one.original_digest for one in home.store.models()}
     model = original.get(alert.history.model_digest, alert.history.model_digest)
-    order = GateOrder(before, after, model, budget=budget, fields=plan_fields(alert), explain=alert.is_slower)
+    order = GateOrder(
+        before,
+        after,
+        model,
+        budget=budget,
+        metrics=(metric_of(alert.history.configuration),),
+        fields=plan_fields(alert),
+        explain=alert.is_slower,
+    )
     try:
-        result = gate(home, order, watcher)
+        return confirmation_of(alert, gate(home, order, watcher))
     except EnginebenchError as error:
         return Confirmation(Finding.UNCONFIRMED, f"no gate could be run: {str(error).splitlines()[0]}")
-    found = confirmation_of(result)
-    if found.finding is Finding.NOT_CONFIRMED and not settles(alert, result):
-        coarse = f"{found.sentence}; that is too coarse for this change: give a longer --budget"
-        return replace(found, finding=Finding.CANNOT_TELL, sentence=coarse)
-    return found

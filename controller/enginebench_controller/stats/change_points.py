@@ -1,12 +1,14 @@
 """Change points: where a series of figures goes from one level to another.
 
 Where is found by `ruptures` (kernel change points, whose bounded kernel lets single wild points be); whether a level
-differs from the one before is judged by permuting the points of both, which knows that the place was searched for. Odd
-points are left out of that, on either side: a level is made of points that lie together, and of ranks a single wild
-point jumps from one end to the other, which hid changes of 50 % (docs/evidence/trends.md).
+differs from the one before is judged by permuting the points of both, which knows that the place was searched for. That
+is done in two ways, for each hides what the other shows (docs/evidence/trends.md): by figures without the odd points,
+as of ranks a single wild point jumps from one end to the other; and by the ranks of all, as points of a level that
+scatters more than the one before, or drifts, all look odd.
 """
 
 from collections.abc import Sequence
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from enginebench_controller.errors import InputError
 
 FEWEST_POINTS = 10
-"""Of fewer, no order is so unlikely that it means something: five and five can lie apart in one of 126 ways."""
+"""Of fewer, no order is so unlikely that it means something: five and five lie apart in one of 126 ways."""
 
 SHORTEST = 3
 """Points of a level; two can be two bad days."""
@@ -56,10 +58,12 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
     sigma = _sigma(logs)
     edges = [0, *_candidates(logs, sigma), len(logs)]
     generator = np.random.default_rng(0)  # the same history has the same changes, whenever it is asked
+    known: dict[tuple[int, int], float] = {}
     while len(edges) > 2:
-        odds = [_likelihood(logs[a:c], sigma, generator) for a, c in zip(edges, edges[2:], strict=False)]
-        worst = int(np.argmax(odds))
-        if odds[worst] <= LIKELIHOOD:
+        spans = list(zip(edges, edges[2:], strict=False))
+        known |= {(a, c): _likelihood(logs[a:c], sigma, generator) for a, c in spans if (a, c) not in known}
+        worst = int(np.argmax([known[one] for one in spans]))
+        if known[spans[worst]] <= LIKELIHOOD:
             break
         del edges[worst + 1]
     return tuple(edges[1:-1])
@@ -72,8 +76,16 @@ def is_other_level(before: Sequence[float], after: Sequence[float]) -> bool:
     return float(mannwhitneyu(before, after).pvalue) <= PARTED_LIKELIHOOD
 
 
+def may_be_other_level(before: int, after: int) -> bool:
+    """Whether stretches of so many points could ever be told apart: of a few, chance parts any."""
+    return 2 / comb(before + after, before) <= PARTED_LIKELIHOOD
+
+
 def _sigma(logs: _Values) -> float:
     """How much figures differ from one to the next, which a change of level, or a bad day, hardly touches.
+
+    Where days follow one another that is less than how much they differ; where one level scatters more than another it
+    is what the quieter one does.
 
     A bad day is in two of the differences: of twenty days five bad ones leave no more than half of them as they are.
     """
@@ -94,24 +106,31 @@ def _candidates(logs: _Values, sigma: float) -> list[int]:
 
 
 def _likelihood(logs: _Values, sigma: float, generator: np.random.Generator) -> float:
-    """In which share of all orders of these points, the odd ones aside, some place parts them as clearly.
+    """In which share of all orders of these points some place parts them as clearly, in one of two ways of looking.
 
-    Which are odd, and where the rest is clipped, does not depend on their order, so that chance alone looks like a
-    change as rarely as is said.
+    Of each order it is the less likely of both ways that counts (Westfall and Young's min-p), so that looking twice is
+    paid for, and where the kept are too few for any order of theirs to mean something, ranks decide alone.
     """
-    kept = _without_odd(logs, sigma)
-    clipped = np.clip(kept, *np.quantile(kept, [_CLIPPED, 1 - _CLIPPED]))
-    clipped -= clipped.mean()
-    orders = generator.permuted(np.tile(clipped, (_PERMUTATIONS, 1)), axis=1)
-    # The order found is one of all, so that nothing is ever impossible.
-    return float((1 + np.sum(_clearest(orders) >= _clearest(clipped) - 1e-9)) / (_PERMUTATIONS + 1))
+    ranks = np.searchsorted(np.sort(logs), logs).astype(np.float64)  # what is alike ranks alike
+    is_kept = _beside_others(logs, sigma)
+    clipped = np.clip(logs, *np.quantile(logs[is_kept], [_CLIPPED, 1 - _CLIPPED]))
+    orders = generator.permuted(np.tile(np.arange(len(logs)), (_PERMUTATIONS + 1, 1)), axis=1)
+    orders[0] = np.arange(len(logs))  # the order found is one of all, so that nothing is ever impossible
+    kept = orders[is_kept[orders]].reshape(len(orders), -1)
+    likelihoods = np.minimum(_shares(ranks[orders]), _shares(clipped[kept]))
+    return float(np.mean(likelihoods <= likelihoods[0]))
 
 
-def _without_odd(logs: _Values, sigma: float) -> _Values:
-    """Those that have others about them, enough for a level; all, where hardly any have."""
-    beside = (np.abs(logs[:, np.newaxis] - logs) <= _REACH * sigma).sum(axis=1)
-    kept = logs[beside >= SHORTEST]
-    return kept if len(kept) > 2 * SHORTEST else logs
+def _beside_others(logs: _Values, sigma: float) -> NDArray[np.bool_]:
+    """Which have others about them, enough for a level; all, where hardly any have."""
+    beside = (np.abs(logs[:, np.newaxis] - logs) <= _REACH * sigma).sum(axis=1) >= SHORTEST
+    return np.asarray(beside if beside.sum() > 2 * SHORTEST else np.ones(len(logs), dtype=np.bool_))
+
+
+def _shares(orders: _Values) -> _Values:
+    """Of each order the share of all that part as clearly."""
+    found = _clearest(orders - orders[0].mean())
+    return np.asarray(1 - np.searchsorted(np.sort(found), found - 1e-9) / len(found))
 
 
 def _clearest(values: _Values) -> _Values:

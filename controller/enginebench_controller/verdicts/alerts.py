@@ -5,27 +5,29 @@ gate of the two versions confirms, or does not (`runs.gate`).
 """
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice, pairwise
-from math import exp, log, log1p, prod
+from math import exp, log, log1p
 from statistics import median
 from typing import Any
 
 from enginebench_controller.home import Home
 from enginebench_controller.plan.configurations import describe_load, describe_settings
 from enginebench_controller.plan.options import words_of
-from enginebench_controller.plan.plan import BASE, GateMetric
+from enginebench_controller.plan.plan import BASE, GateMetric, parse_percent
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Load, Measurement
 from enginebench_controller.records.target import in_environment
-from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level
+from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level, may_be_other_level
+from enginebench_controller.stats.paired import RatioInterval
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
 from enginebench_controller.verdicts.gate.results import GateResult
 from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule
 from enginebench_controller.verdicts.gate.stored import gate_of
 from enginebench_controller.verdicts.gate.words import headline
+from enginebench_controller.verdicts.machines import disturbed_since, other_machine, reference_change, reference_words
 from enginebench_proto.agreed.processor import processor_name
 
 EXPLAINED = 0.5
@@ -36,9 +38,6 @@ LEFT_OVER, LEFT_OVER_SHARE = 0.02, 0.25
 
 MENDED_SHARE = 0.5
 """Of a change no more than this may be left, where chance may be the rest of it, for it to count as undone."""
-
-MORE_DISTURBED = 0.25
-"""So much more of the time must have been disturbed after a change than before."""
 
 
 class Cause(StrEnum):
@@ -117,7 +116,7 @@ def alerts(history: TrendHistory) -> HistoryAlerts:
     told = [
         _alert(history, *pair, is_hidden=end in hidden) for pair, end in zip(pairwise(parts), edges[1:], strict=False)
     ]
-    lasting = (replace(one, lasts=_lasts(told[place:], parts[place], parts[-1])) for place, one in enumerate(told))
+    lasting = (replace(one, lasts=_lasts(told[place:], parts[place:])) for place, one in enumerate(told))
     return HistoryAlerts(history, len(points), tuple(lasting))
 
 
@@ -193,7 +192,7 @@ def _alert(
     history: TrendHistory, first: Sequence[TrendPoint], second: Sequence[TrendPoint], *, is_hidden: bool
 ) -> Alert:
     ratio = _ratio([_time(history, one) for one in first], [_time(history, one) for one in second]) or 1.0
-    reference = _reference(first, second)
+    reference = reference_change(first, second)
     beside = _ratio(*([_multiple(history, one) for one in each] for each in (first, second))) if is_hidden else None
     cause, sentence = _cause(first, second, log(ratio), reference)
     if beside is not None:
@@ -203,24 +202,39 @@ def _alert(
     return Alert(history, first[-1], second[0], sizes, ratio, slower, cause, sentence, beside)
 
 
-def _lasts(alerts: Sequence[Alert], before: Sequence[TrendPoint], newest: Sequence[TrendPoint]) -> bool:
-    """Whether the first of these alerts, the rest of which came after it, is not undone.
+def _lasts(alerts: Sequence[Alert], parts: Sequence[Sequence[TrendPoint]]) -> bool:
+    """Whether the first of these alerts, the rest of which came after it, is not undone; `parts` are their levels.
 
     It is where the newest level is back within what a gate tolerates, or most of the way and not told apart from the
-    level before. What only the machine did since undoes nothing of an engine.
+    level before, where there are points enough to tell. What the engine did not do since undoes nothing of it.
     """
     first, *later = alerts
     if not later:
         return True
     value = _time if first.beside_reference is None else _multiple
-    machine = [one.ratio for one in later if one.cause is Cause.MACHINE and first.beside_reference is None]
-    was, now = ([found for one in part if (found := value(first.history, one))] for part in (before, newest))
-    now = [one / prod(machine) for one in now]
+    values = [[found for one in part if (found := value(first.history, one))] for part in parts]
+    steps = zip(later, pairwise(values[1:]), strict=True)
+    others = sum(_not_the_engine(one, log(median(end) / median(begin)), value) for one, (begin, end) in steps)
+    was, now = values[0], [one / exp(others) for one in values[-1]]
     change = log(first.change)
     left = log(median(now) / median(was)) * (1 if change > 0 else -1)
     if left <= log1p(GateRule.tolerance):
         return False
-    return left > MENDED_SHARE * abs(change) or is_other_level(was, now)
+    can_be_chance = may_be_other_level(len(was), len(now)) and not is_other_level(was, now)
+    return left > MENDED_SHARE * abs(change) or not can_be_chance
+
+
+def _not_the_engine(alert: Alert, step: float, value: Callable[..., float | None]) -> float:
+    """The part of a step, in logarithms, that no engine made: all where it is the same, else what the machine did.
+
+    In multiples of the reference work that is left out already.
+    """
+    before, after = alert.versions
+    if before and before == after:
+        return step
+    if value is _multiple:
+        return 0.0
+    return step if alert.cause is Cause.MACHINE else log(alert.reference_ratio or 1.0)
 
 
 def _ratio(first: Sequence[float | None], second: Sequence[float | None]) -> float | None:
@@ -228,75 +242,27 @@ def _ratio(first: Sequence[float | None], second: Sequence[float | None]) -> flo
     return median(known[1]) / median(known[0]) if all(known) else None
 
 
-def _reference(first: Sequence[TrendPoint], second: Sequence[TrendPoint]) -> float | None:
-    """The logarithm of how much longer the reference work takes: of that part of it which changed most.
-
-    A part that differs by chance has not changed: streams scatter by tens of per cent where others use the memory.
-    """
-    products = _part([[one.reference_product_ns for one in each] for each in (first, second)])
-    streams = _part([[one.reference_stream_ns for one in each] for each in (first, second)])
-    return max((one for one in (products, streams) if one is not None), key=abs, default=None)
-
-
-def _part(times: Sequence[Sequence[float | None]]) -> float | None:
-    known = [[one for one in each if one] for each in times]
-    if not all(known):
-        return None
-    return log(median(known[1]) / median(known[0])) if is_other_level(*known) else 0.0
-
-
 def _cause(
     first: Sequence[TrendPoint], second: Sequence[TrendPoint], change: float, reference: float | None
 ) -> tuple[Cause, str]:
     before, after = first[-1].engine.version, second[0].engine.version
-    if machine := _other_machine(first, second):
+    if machine := other_machine(first, second):
         return Cause.MACHINE, machine
-    told = _reference_words(reference)
+    told = reference_words(reference)
     explained = reference is not None and reference * change > 0 and abs(reference) >= EXPLAINED * abs(change)
     if before == after:
         same = "the engine's version is the same" if before else "no version of the engine is known"
         if explained:
             return Cause.MACHINE, f"{same}, and {told}"
-        if disturbed := _disturbed(first, second, change):
+        if disturbed := disturbed_since(first, second, change):
             return Cause.MACHINE, f"{same}, and {disturbed}"
         return Cause.UNEXPLAINED, f"{same}, but {told}"
     versions = f"the engine's version was {before or 'unknown'} and is {after or 'unknown'}"
     left_over = abs(change - (reference or 0.0))
     if explained and left_over <= max(LEFT_OVER, LEFT_OVER_SHARE * abs(change)):
         return Cause.MACHINE, f"{versions}, but {told}"
-    besides = "; ".join(filter(None, (told, _disturbed(first, second, change))))
+    besides = "; ".join(filter(None, (told, disturbed_since(first, second, change))))
     return Cause.CANDIDATE, f"{versions}; {besides}"
-
-
-def _other_machine(first: Sequence[TrendPoint], second: Sequence[TrendPoint]) -> str:
-    """That one side has a processor that the other has not.
-
-    All points count: where two machines take turns under one name, those beside the change may be of the same.
-    """
-    before, after = ([one.cpu_model for one in each if one.cpu_model] for each in (first, second))
-    if not before or not after or set(before) == set(after):
-        return ""
-    was, now = (" or ".join(dict.fromkeys(each)) for each in (before, after))
-    return f"the processor was {was} and is {now}"
-
-
-def _reference_words(reference: float | None) -> str:
-    if reference is None:
-        return "how fast the machine was is not known, as no reference work was done on one side"
-    if not reference:  # no part of it changed beyond chance
-        return "the reference work between blocks takes as long as before"
-    return f"the reference work between blocks takes {exp(reference):.3f}× as long"
-
-
-def _disturbed(first: Sequence[TrendPoint], second: Sequence[TrendPoint], change: float) -> str:
-    """That others disturbed more of the time on the slower side."""
-    shares = [[one.disturbed for one in each if one.disturbed is not None] for each in (first, second)]
-    if not all(shares):
-        return ""
-    before, after = (sum(each) / len(each) for each in shares)
-    if (after - before) * change <= 0 or abs(after - before) < MORE_DISTURBED:
-        return ""
-    return f"{after:.0%} of the time was disturbed since, {before:.0%} before"
 
 
 class Finding(StrEnum):
@@ -311,11 +277,15 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What a gate said of an alert, and in a sentence why; `benchmark_id` is that gate, where there was one."""
+    """What a gate said of an alert, and in a sentence why; `benchmark_id` is that gate, where there was one.
+
+    Where the gate was too coarse for a change of this size, `coarse_within` is its budget: a longer one may tell.
+    """
 
     finding: Finding
     sentence: str
     benchmark_id: str | None = None
+    coarse_within: str | None = None
 
 
 Findings = tuple[tuple[HistoryAlerts, tuple[Confirmation | None, ...]], ...]
@@ -323,7 +293,7 @@ Findings = tuple[tuple[HistoryAlerts, tuple[Confirmation | None, ...]], ...]
 
 
 def known(home: Home, alerts: Sequence[Alert]) -> tuple[Confirmation | None, ...]:
-    """What the newest stored gates say of candidates; None for what needs none, as it cannot be the engine."""
+    """What the newest stored gates that can tell say of candidates; None for what cannot be the engine."""
     if not any(alert.cause is Cause.CANDIDATE for alert in alerts):
         return (None,) * len(alerts)
     entries = [one for one in home.store.benchmarks() if one.benchmark.plan.get("gate")]
@@ -350,7 +320,9 @@ def _command(alert: Alert) -> str:
     fields = {name: value for name, value in plan_fields(alert).items() if value != usual.get(name)}
     before, after = (side_words(alert, version) for version in alert.versions)
     sides = ("--base", before, "--head", after)
-    return shlex.join(["enginebench", "gate", alert.history.model_digest[:12], *sides, *words_of(fields)])
+    metric = metric_of(alert.history.configuration)
+    asked = () if metric is GateMetric.LATENCY else ("--metric", str(metric))
+    return shlex.join(["enginebench", "gate", alert.history.model_digest[:12], *sides, *words_of(fields), *asked])
 
 
 def obstacle(home: Home, alert: Alert) -> str:
@@ -402,6 +374,7 @@ def plan_fields(alert: Alert) -> Mapping[str, Any]:
 
 def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confirmation:
     before, after = (side_words(alert, version) for version in alert.versions)
+    undecided = None
     for entry in entries if before != after else ():  # a version against itself says nothing of its builds
         terms = entry.benchmark.plan["gate"]
         if not isinstance(terms, Mapping) or (terms.get("base"), terms.get("head")) != (before, after):
@@ -411,8 +384,15 @@ def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confi
         if entry.benchmark.imported and not alert.after.imported:
             continue  # `local` is another machine there
         result = gate_of(home, entry.benchmark)
-        if result is not None and _is_of(alert, result.measurements[BASE]) and settles(alert, result):
-            return confirmation_of(result)
+        if result is None or not _is_of(alert, result.measurements[BASE]):
+            continue
+        found = confirmation_of(alert, result)
+        if found.finding is not Finding.CANNOT_TELL:
+            return found
+        if undecided is None and _was_asked(alert, result):
+            undecided = found
+    if undecided is not None:
+        return undecided
     sentence = obstacle(home, alert) or f"not confirmed by a gate yet: --confirm runs it, or {_command(alert)}"
     return Confirmation(Finding.UNCONFIRMED, sentence)
 
@@ -429,17 +409,10 @@ def _work(chosen: Configuration) -> Configuration:
     return replace(chosen, stop=bare.stop, input_set=bare.input_set)
 
 
-def settles(alert: Alert, result: GateResult) -> bool:
-    """Whether a gate, which somebody may have run for another reason, has an answer to a change of this size.
-
-    One that cannot tell has where it was asked about the time; one that passes where its D is below the change.
-    """
-    told = _of_time(result)
-    about = told.judged.decisive
-    if told.outcome is GateOutcome.CANNOT_TELL:
-        return about.metric in result.terms.metrics
-    is_found = told.outcome is GateOutcome.WORSE or told.is_better
-    return is_found or log1p(about.rule.bound) < abs(log(alert.change))
+def _was_asked(alert: Alert, result: GateResult) -> bool:
+    """Whether a gate that cannot tell was asked about the time, and to let no more pass than gates of alerts do."""
+    metric = metric_of(alert.history.configuration)
+    return metric in result.terms.metrics and parse_percent(result.terms.tolerate) <= GateRule.tolerance
 
 
 def finding_words(alert: Alert, confirmation: Confirmation) -> str:
@@ -448,22 +421,45 @@ def finding_words(alert: Alert, confirmation: Confirmation) -> str:
     return f"{confirmation.finding}, since mended" if is_over else str(confirmation.finding)
 
 
-def confirmation_of(result: GateResult) -> Confirmation:
-    """What the result of a gate says of an alert, which is about the time: its other metrics count for nothing here."""
+def confirmation_of(alert: Alert, result: GateResult) -> Confirmation:
+    """What the result of a gate says of an alert, which is about the time: its other metrics count for nothing here.
+
+    A difference counts in the alert's direction; else the interval tells whether the engine made most of the change.
+    """
     told = _of_time(result)
-    if told.outcome is GateOutcome.WORSE:
-        finding = Finding.REGRESSION
-    elif told.outcome is GateOutcome.CANNOT_TELL:
-        finding = Finding.CANNOT_TELL
-    else:
-        finding = Finding.IMPROVEMENT if told.is_better else Finding.NOT_CONFIRMED
-    return Confirmation(finding, headline(told), result.benchmark.id)
+    said = Confirmation(Finding.CANNOT_TELL, headline(told), result.benchmark.id)
+    if told.outcome is GateOutcome.CANNOT_TELL:
+        return said
+    if told.outcome is GateOutcome.WORSE and alert.is_slower:
+        return replace(said, finding=Finding.REGRESSION)
+    if told.is_better and not alert.is_slower:
+        return replace(said, finding=Finding.IMPROVEMENT)
+    ratio = told.judged.decisive.ratio
+    if ratio is not None and _is_ruled_out(alert, ratio):
+        return replace(said, finding=Finding.NOT_CONFIRMED)
+    coarse = f"{said.sentence}; that is too coarse for this change: give a longer --budget"
+    return replace(said, sentence=coarse, coarse_within=result.terms.budget)
+
+
+def _is_ruled_out(alert: Alert, ratio: RatioInterval) -> bool:
+    """Whether the engine did not make the change, by the interval of a gate, which may tolerate much.
+
+    It ends before the change, its middle says that the engine made less than half of it, and it finds no difference
+    in the same direction.
+    """
+    size, towards = abs(log(alert.change)), ratio if alert.is_slower else ratio.inverse
+    is_found = towards.low > 0 and towards.middle > log1p(GateRule.tolerance)
+    return towards.high < size and towards.middle < EXPLAINED * size and not is_found
+
+
+def metric_of(chosen: Configuration) -> GateMetric:
+    """What a gate is asked about a time such as `_time` has it."""
+    return GateMetric.THROUGHPUT if chosen.load is Load.ASYNC else GateMetric.LATENCY
 
 
 def _of_time(result: GateResult) -> GateResult:
-    """The same gate as if it had been asked about the time alone, which all gates measure: as `_time` has it."""
-    is_async = result.measurements[BASE].configuration.load is Load.ASYNC
-    wanted = GateMetric.THROUGHPUT if is_async else GateMetric.LATENCY
+    """The same gate as if it had been asked about the time alone, which all gates measure."""
+    wanted = metric_of(result.measurements[BASE].configuration)
     found = next(one for one in result.judged.metrics if one.metric is wanted)
     verdict = found.verdict
     alone = (replace(found, decides=True),)

@@ -5,11 +5,13 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from controller.verdicts.pairs import keep_gate
+from controller.verdicts import pairs
+from controller.verdicts.pairs import arms, keep_gate
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.alerts import Confirmation, Finding
 from histories import Change, digest, keep_history
 
 
@@ -115,3 +117,30 @@ def test_a_regression_ends_with_4_until_it_is_mended(store, mended, code):
     assert done.exit_code == code, done.output
     assert ("regression, since mended: worse: head takes 1." in done.stdout) is mended
     assert ("  regression: worse" in done.stdout) is not mended
+
+
+def test_where_the_engine_got_faster_a_gate_that_says_otherwise_is_no_regression(store):
+    keep_history(store, "net", Change(factor=0.8, version="2.0"))
+    keep_gate(store, "b0000001", digest("net"), ratio=1.05, base="fake==1.0", head="fake==2.0")
+    done = ran("trend", "net", "--alerts", "--confirm")
+    assert done.exit_code == 0, done.output
+    assert "not confirmed: worse: head takes 1.0" in done.stdout
+
+
+@pytest.mark.parametrize(("budget", "asked"), [("40s", []), ("2m", ["2m"])])
+def test_a_gate_that_was_too_coarse_is_not_run_anew_until_it_may_take_longer(store, monkeypatch, budget, asked):
+    keep_history(store, "net", Change(factor=1.02, version="2.0"), noise=0.001)
+    monkeypatch.setattr(pairs, "arms", lambda ratio: arms(ratio, scatter=0.025, seed=0))
+    keep_gate(store, "b0000001", digest("net"), base="fake==1.0", head="fake==2.0")
+    given = []
+
+    def confirm(home, alert, budget, watcher):
+        given.append(budget)
+        return Confirmation(Finding.NOT_CONFIRMED, "not now")
+
+    monkeypatch.setattr("enginebench_controller.cli.commands.trend.confirm", confirm)
+    done = ran("trend", "net", "--alerts", "--confirm", "--budget", budget)
+    assert done.exit_code == 0, done.output
+    assert given == asked
+    assert ("cannot tell: pass: head takes " in done.stdout) is (not asked)
+    assert ("too coarse for this change: give a longer --budget" in done.stdout) is (not asked)

@@ -176,19 +176,20 @@ def test_where_requests_overlap_the_throughput_counts(store):
     assert alert.ratio == pytest.approx(4 / 3, rel=0.02)
 
 
-def levels(store, *factors, versions, reference=None, noise=0.005):
-    """Alerts of a history of eight points at each of these levels, of these versions."""
-    keep_history(store, "net", Change(), points=8 * len(factors), noise=noise)
+def levels(store, *factors, versions, reference=None, noise=0.005, sizes=None):
+    """Alerts of a history of eight points at each of these levels, or as many as are told, of these versions."""
+    of_points = [level for level, size in enumerate(sizes or [8] * len(factors)) for _ in range(size)]
+    keep_history(store, "net", Change(), points=len(of_points), noise=noise)
     (history,) = store.histories()
-    reference = reference or (1.0,) * len(factors)
+    reference = (1.0,) * len(factors) if reference is None else reference
     points = [
         replace(
             one,
-            median_ns=one.median_ns * factors[place // 8],
-            engine=replace(one.engine, version=versions[place // 8]),
-            **{name: getattr(one, name) * reference[place // 8] for name in REFERENCES},
+            median_ns=one.median_ns * factors[level],
+            engine=replace(one.engine, version=versions[level]),
+            **{name: getattr(one, name) * reference[level] if reference else None for name in REFERENCES},
         )
-        for place, one in enumerate(history.points)
+        for level, one in zip(of_points, history.points, strict=True)
     ]
     return alerts(replace(history, points=tuple(points))).alerts
 
@@ -223,6 +224,31 @@ def test_a_machine_that_got_faster_mends_no_engine(store):
     faster = levels(store, 1.0, 1.2, 1.0, versions=("1.0", "2.0", "2.0"), reference=(1.0, 1.0, 1 / 1.2))
     assert [one.cause for one in faster] == [Cause.CANDIDATE, Cause.MACHINE]
     assert faster[0].lasts
+
+
+@pytest.mark.parametrize("reference", [None, ()])
+def test_what_changed_while_the_version_did_not_mends_no_engine(store, reference):
+    """Nobody knows why it is faster since; with or without reference work, the engine is what it was."""
+    first, second = levels(store, 1.0, 1.2, 1.0, versions=("1.0", "2.0", "2.0"), reference=reference)
+    assert (first.cause, second.cause) == (Cause.CANDIDATE, Cause.UNEXPLAINED)
+    assert first.lasts
+
+
+@pytest.mark.parametrize(("third", "lasts"), [(1.2 * 0.94, True), (1.0, False)])
+def test_of_a_later_candidate_what_the_machine_did_mends_no_engine(store, third, lasts):
+    """The machine is 15 % faster since; of the engine's 20 % the next version took back a third, or all."""
+    found = levels(store, 1.0, 1.2, third * 0.85, versions=("1.0", "2.0", "3.0"), reference=(1.0, 1.0, 0.85))
+    assert [one.cause for one in found] == [Cause.CANDIDATE, Cause.CANDIDATE]
+    assert found[0].lasts is lasts
+
+
+@pytest.mark.parametrize(
+    ("sizes", "third", "lasts"),
+    [((4, 8, 4), 1.17, True), ((3, 12, 6), 1.17, True), ((4, 8, 4), 1.0, False), ((8, 8, 8), 1.17, True)],
+)
+def test_levels_too_short_to_be_told_apart_are_no_evidence_that_it_is_mended(store, sizes, third, lasts):
+    first, *_ = levels(store, 1.0, 1.4, third, versions=("1.0", "2.0", "3.0"), sizes=sizes)
+    assert first.lasts is lasts
 
 
 def test_one_odd_night_takes_back_nothing_that_was_told_before_it(store):

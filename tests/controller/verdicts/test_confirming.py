@@ -8,7 +8,9 @@ import pytest
 from tiny_models import tiny_classifier
 
 import invented
+from controller.verdicts import pairs
 from controller.verdicts.pairs import arms, keep_gate
+from enginebench_controller.errors import InputError
 from enginebench_controller.files.verdicts.gates import alerts_document
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import BASE, GateTerms
@@ -187,25 +189,47 @@ def test_of_a_gate_its_time_alone_settles_an_alert_about_the_time(home, metrics)
     assert found.sentence.startswith("worse: head takes 1.2")
 
 
-def test_what_is_worse_in_memory_only_is_no_regression_of_the_time():
+def test_what_is_worse_in_memory_only_is_no_regression_of_the_time(home):
     terms = GateTerms(budget="40s", metrics=("memory",), **SIDES)
     judged = judge(terms, arms(1.0, head={"peak_bytes": 2 * 10**8}))
     assert judged.outcome is GateOutcome.WORSE
-    found = confirmation_of(GateResult(invented.benchmark(), terms, judged, {BASE: invented.measured("m1")}))
+    result = GateResult(invented.benchmark(), terms, judged, {BASE: invented.measured("m1")})
+    found = confirmation_of(only_alert(home), result)
     assert found.finding is Finding.NOT_CONFIRMED
     assert found.sentence.startswith("pass: head takes ")
 
 
-def test_under_an_async_load_it_is_the_throughput_that_settles(home):
-    many = Configuration("CPU", 1, cores=2, load=Load.ASYNC, requests=2)
-    keep_history(home.store, "net", CANDIDATE, configuration=many)
+MANY = Configuration("CPU", 1, cores=2, load=Load.ASYNC, requests=2)
+
+
+def async_alert(home):
+    keep_history(home.store, "net", CANDIDATE, configuration=MANY)
     (history,) = home.store.histories()
     points = [
         replace(one, throughput_items_per_s=(400.0 if place < 10 else 300.0) + place % 3)
         for place, one in enumerate(history.points)
     ]
     (alert,) = alerts(replace(history, points=tuple(points))).alerts
-    keep_gate(home.store, "b0000001", digest("net"), ratio=1.3, measured={"configuration": many}, **SIDES)
+    return alert
+
+
+def test_under_an_async_load_it_is_the_throughput_that_is_asked_for(home, monkeypatch):
+    alert, asked = async_alert(home), []
+    assert gate_command(home, alert).endswith("--load async --requests 2 --metric throughput")
+
+    def refuse(home, order, watcher):
+        asked.append(order.metrics)
+        raise InputError("not now")
+
+    monkeypatch.setattr("enginebench_controller.runs.gate.gate", refuse)
+    confirm(home, alert)
+    confirm(home, only_alert(Home(home.path / "other")))
+    assert asked == [("throughput",), ("latency",)]
+
+
+def test_under_an_async_load_it_is_the_throughput_that_settles(home):
+    alert = async_alert(home)
+    keep_gate(home.store, "b0000001", digest("net"), ratio=1.3, measured={"configuration": MANY}, **SIDES)
     (found,) = known(home, [alert])
     assert found.finding is Finding.REGRESSION
     assert found.sentence.startswith("worse: head does 0.7")
@@ -216,7 +240,8 @@ def test_under_an_async_load_it_is_the_throughput_that_settles(home):
     [
         ("50%", 1.16, Finding.UNCONFIRMED),
         ("50%", 1.9, Finding.REGRESSION),
-        ("50%", 0.4, Finding.IMPROVEMENT),
+        ("50%", 1.08, Finding.UNCONFIRMED),
+        ("50%", 0.4, Finding.NOT_CONFIRMED),
         ("5%", 1.0, Finding.NOT_CONFIRMED),
     ],
 )
@@ -231,6 +256,55 @@ def test_an_older_gate_counts_where_the_newest_settles_nothing(home):
     keep_gate(home.store, "b0000002", digest("net"), ratio=1.2, **SIDES)
     keep_gate(home.store, "b0000001", digest("net"), ratio=1.2, tolerate="50%", **SIDES)
     assert finding_of(home, alert) is Finding.REGRESSION
+
+
+@pytest.mark.parametrize(
+    ("factor", "ratio", "finding"),
+    [
+        (0.8, 1.05, Finding.NOT_CONFIRMED),
+        (0.8, 1.0, Finding.NOT_CONFIRMED),
+        (0.8, 0.8, Finding.IMPROVEMENT),
+        (1.2, 0.8, Finding.NOT_CONFIRMED),
+        (1.2, 1.05, Finding.REGRESSION),
+    ],
+)
+def test_a_difference_that_a_gate_finds_settles_an_alert_in_its_own_direction(home, factor, ratio, finding):
+    alert = only_alert(home, Change(factor=factor, version="2.0"))
+    keep_gate(home.store, "b0000001", digest("net"), ratio=ratio, **SIDES)
+    assert finding_of(home, alert) is finding
+
+
+@pytest.mark.parametrize(
+    ("change", "made", "finding"),
+    [
+        (0.9, {"ratio": 0.9, "pairs": 6, "scatter": 0.07, "seed": 2, "pair_s": 6}, Finding.CANNOT_TELL),
+        (1.025, {"ratio": 1.0, "scatter": 0.005}, Finding.NOT_CONFIRMED),
+        (1.01, {"ratio": 1.0, "scatter": 0.02}, Finding.CANNOT_TELL),
+    ],
+)
+def test_a_gate_that_passes_settles_what_its_interval_excludes(home, change, made, finding):
+    """Where it ends on the side of the change: of what is faster at its lower end, which D says nothing of."""
+    terms = GateTerms(budget="40s", **SIDES)
+    judged = judge(terms, arms(**made))
+    assert judged.outcome is GateOutcome.PASSES and not judged.is_better
+    result = GateResult(invented.benchmark(), terms, judged, {BASE: invented.measured("m1")})
+    found = confirmation_of(replace(only_alert(home), ratio=change), result)
+    assert found.finding is finding
+    is_coarse = finding is Finding.CANNOT_TELL
+    assert found.sentence.endswith("; that is too coarse for this change: give a longer --budget") is is_coarse
+    assert found.coarse_within == ("40s" if is_coarse else None)
+
+
+def test_a_gate_that_cannot_tell_hides_no_older_one_that_can(home, monkeypatch):
+    alert = only_alert(home)
+    keep_gate(home.store, "b0000002", digest("net"), ratio=1.2, **SIDES)
+    monkeypatch.setattr(pairs, "arms", lambda ratio: arms(ratio, scatter=0.5, seed=2))
+    keep_gate(home.store, "b0000001", digest("net"), ratio=1.2, **SIDES)
+    newest = next(one.benchmark.id for one in home.store.benchmarks() if one.benchmark.plan.get("gate"))
+    assert newest == "b0000001"
+    assert finding_of(home, alert) is Finding.REGRESSION
+    home.store.remove_benchmark("b0000002")
+    assert finding_of(home, alert) is Finding.CANNOT_TELL
 
 
 def test_two_builds_of_one_release_are_not_gated_against_each_other(home):

@@ -17,6 +17,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.files.verdicts.gates import alerts_document
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.gate import checked_terms
+from enginebench_controller.plan.plan import parse_duration_ns
 from enginebench_controller.runs.gate import confirm
 from enginebench_controller.store.trends import TrendHistory
 from enginebench_controller.verdicts.alerts import (
@@ -141,11 +142,18 @@ def _gated(home: Home, histories: Sequence[TrendHistory], budget: str) -> Findin
 
 def _confirmed(home: Home, alert: Alert, budget: str) -> Confirmation | None:
     (stored,) = known(home, [alert])
-    if stored is None or stored.finding not in (Finding.UNCONFIRMED, Finding.CANNOT_TELL):
+    if stored is None or not _is_open(stored, budget):
         return stored
     remark(f"{history_words(alert.history)}: {_versions(alert)}")
     with watching() as watcher:
         return confirm(home, alert, budget, watcher)
+
+
+def _is_open(stored: Confirmation, budget: str) -> bool:
+    """Whether another gate may say more; where one was too coarse, only one that takes longer is asked."""
+    if stored.coarse_within is not None:
+        return parse_duration_ns(budget) > parse_duration_ns(stored.coarse_within)
+    return stored.finding in (Finding.UNCONFIRMED, Finding.CANNOT_TELL)
 
 
 def _print_histories(histories: Sequence[TrendHistory]) -> None:
