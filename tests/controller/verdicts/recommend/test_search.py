@@ -140,6 +140,13 @@ def test_of_what_lies_below_its_limit_by_a_few_processes_it_is_not_said_that_it_
     assert untold and all(one.of_limit[0][2] > 1 for one in untold)
 
 
+@pytest.mark.parametrize("budget_s", [30, 36, 42, 50])
+def test_a_leader_that_is_confirmed_is_not_measured_alone_again(budget_s: float) -> None:
+    taken, found = carried_out(replace(TERMS, limits=0, budget_s=budget_s))
+    alone = [one.step for one in taken if one.step.purpose is StepPurpose.CONFIRM and len(one.step.candidates) == 1]
+    assert sum(one.rounds for one in alone if one.candidates == (found.best,)) <= FRESH
+
+
 def test_what_never_ran_and_may_be_better_is_neither_beaten_nor_compared() -> None:
     _, found = carried_out(replace(TERMS, budget_s=20), limit=1.2)
     never = [one for one in found.told if not one.processes]
