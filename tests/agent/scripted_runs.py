@@ -34,7 +34,8 @@ ends_ns = [time.perf_counter_ns()]
 def block(index, samples=10):
     ends_ns.append(time.perf_counter_ns())  # as the agent clocks blocks, too
     times = dict(begin_ns=ends_ns[-2] - ends_ns[0], duration_ns=ends_ns[-1] - ends_ns[-2])
-    send(part=run_pb2.ResultPart(block=measurement_pb2.Block(index=index, iterations=samples, **times)))
+    part = run_pb2.ResultPart(block=measurement_pb2.Block(index=index, iterations=samples, **times))
+    send(part=part, ended_ns=ends_ns[-1], sent_ns=time.perf_counter_ns())  # a machine may be busy in between
     values = measurement_pb2.Samples(latency_ns=[1000 * index + 1] * samples, block=index)
     send(part=run_pb2.ResultPart(samples=values))
 def result(blocks=0, iterations=0, outcome=run_pb2.OUTCOME_OK, phases=()):

@@ -133,7 +133,7 @@ def test_what_is_copied_from_a_page_can_be_searched_for(page, real_pages, views)
 @pytest.mark.parametrize(
     ("view", "said"),
     [
-        ("benchmark-baseline", r"is fastest|are the same within|too early to tell|cannot be told"),
+        ("benchmark-baseline", r"is fastest|are the same within|too early to tell|cannot tell"),
         ("compare-inference", r"<h2>Layers"),
         ("compare-kernels", r"<h2>Layers"),
     ],
