@@ -396,7 +396,8 @@ def test_a_push_that_cannot_be_measured_rewrites_the_comment_on_the_one_before(r
 
     assert run_action(repository, "0" * 40, **asked) != 0, "no such commit: the step fails before it measures"
     (comment,) = repository.comments
-    assert "nothing was measured\n\nThe log of the job says why." in comment
+    said = "nothing was measured\n\nThe log of the job says why."
+    assert said in comment and said in (repository.folder / "summary.md").read_text()
 
 
 @pytest.mark.parametrize("arguments", ["--option token=abc:hunter2,x", "--password=-hunter2"])
@@ -418,6 +419,7 @@ def test_a_model_that_is_new_in_a_pull_request_passes_with_nothing_to_compare(re
     assert run_action(repository, before, model="models/net.onnx") == 0
     assert _outputs(repository, "gate")["steps.gate.outputs.outcome"] == ""
     assert repository.comments == []
+    assert "nothing to compare it with" in (repository.folder / "summary.md").read_text()
 
     done = run_template(repository, before, GATE_MODEL="models/net.onnx")
     assert done.returncode == 0 and "nothing to compare it with" in done.stdout

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +67,20 @@ def parse_sides(model: str | None, base: str, head: str, engine: str | None) -> 
     """Read both sides; `engine` is what both have in common. Raises `InputError`.
 
     Without a `model` the sides are models, all on that engine; else they say what to run the model on. An engine that
-    neither uses is refused: who names it believes that it is measured.
+    neither uses is refused, and so are its version, environment and options: who names it believes that it is measured.
     """
     engine = engine or None  # a script has an empty one where nobody names any
     if model is not None:
         first, second = (_engine_side(name, text, engine) for name, text in (("--base", base), ("--head", head)))
-        said = _ENGINE.fullmatch(engine) if engine else None
-        if engine and (said["engine"] if said else engine) not in (first.engine, second.engine):
+        if (
+            engine
+            and not any(_names_no_engine(text) for text in (base, head))
+            and engine
+            not in (
+                first.engine,
+                second.engine,
+            )
+        ):
             raise InputError(
                 f"--engine {engine} is used by neither side, as --base {base} and --head {head} name their own: leave "
                 "it out, or leave theirs out"
@@ -111,9 +118,34 @@ def _engine_side(name: str, text: str, engine: str | None) -> GateSide:
     found = _ENGINE.fullmatch(text)
     if found is None or not text or (found["engine"] == text and _reads_as_model(text)):
         raise InputError(f"{name} {text!r} is not of the form {FORMS}; two models are compared without MODEL")
-    if (named := found["engine"] or engine) is None:
+    own = GateSide(text, None, found["engine"], found["version"], found["environment"], _options(found["options"]))
+    if own.engine is not None:
+        return own
+    if engine is None:
         raise InputError(f"{name} {text!r} names no engine: write E{text}, or add --engine E")
-    return GateSide(text, None, named, found["version"], found["environment"], _options(found["options"]))
+    return _completed(name, own, _engine_side("--engine", engine, None))
+
+
+def _names_no_engine(text: str) -> bool:
+    """Whether a side leaves its engine to `--engine`."""
+    found = _ENGINE.fullmatch(text)
+    return text.startswith(PLUGIN) or (found is not None and found["engine"] is None)
+
+
+def _completed(name: str, side: GateSide, common: GateSide) -> GateSide:
+    """A side that names no engine, on the one that both have in common. Raises `InputError` where both say which."""
+    if (side.version or side.environment) and (common.version or common.environment):
+        raise InputError(
+            f"{name} {side.text} and --engine {common.text} both say which {common.engine}: leave it out of one"
+        )
+    return replace(
+        side,
+        engine=common.engine,
+        version=side.version or common.version,
+        environment=side.environment or common.environment,
+        options={**common.options, **side.options},
+        plugin=common.plugin,
+    )
 
 
 def _options(text: str | None) -> dict[str, str]:

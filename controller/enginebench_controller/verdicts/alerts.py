@@ -216,7 +216,12 @@ def _lasts(alerts: Sequence[Alert], parts: Sequence[Sequence[TrendPoint]]) -> bo
     steps = zip(later, pairwise(values[1:]), strict=True)
     others = sum(_not_the_engine(one, log(median(end) / median(begin)), value) for one, (begin, end) in steps)
     was, now = values[0], [one / exp(others) for one in values[-1]]
-    change = log(first.change)
+    own = _of_the_machine(first, value)
+    if own and (log(first.change) - own) * log(first.change) > 0:  # and else it says nothing of the engine's part
+        now = [one / exp(own) for one in now]
+        change = log(first.change) - own
+    else:
+        change = log(first.change)
     left = log(median(now) / median(was)) * (1 if change > 0 else -1)
     if left <= log1p(GateRule.tolerance):
         return False
@@ -232,9 +237,14 @@ def _not_the_engine(alert: Alert, step: float, value: Callable[..., float | None
     before, after = alert.versions
     if before and before == after:
         return step
-    if value is _multiple:
-        return 0.0
-    return step if alert.cause is Cause.MACHINE else log(alert.reference_ratio or 1.0)
+    if value is _time and alert.reference_ratio is None and alert.cause is Cause.MACHINE:
+        return step
+    return _of_the_machine(alert, value)
+
+
+def _of_the_machine(alert: Alert, value: Callable[..., float | None]) -> float:
+    """The part of a change, in logarithms, that the reference work shows, too; 0 where that is not known."""
+    return 0.0 if value is _multiple else log(alert.reference_ratio or 1.0)
 
 
 def _ratio(first: Sequence[float | None], second: Sequence[float | None]) -> float | None:

@@ -198,6 +198,17 @@ def test_an_engine_that_nobody_named_is_none_and_one_with_its_version_is_known_b
     for named in ("", None, "onnxruntime"):
         sides = parse_sides("net.onnx", "onnxruntime@old", "onnxruntime@new", named)
         assert [one.engine for one in sides] == ["onnxruntime", "onnxruntime"]
-    assert parse_sides("net.onnx", "onnxruntime@old", "onnxruntime@new", "onnxruntime==1.2")
-    with pytest.raises(InputError, match="--engine torch==2 is used by neither side"):
-        parse_sides("net.onnx", "onnxruntime@old", "onnxruntime@new", "torch==2")
+    for unused in ("torch==2", "onnxruntime==1.2", "onnxruntime:providers=x"):
+        with pytest.raises(InputError, match=f"--engine {unused} is used by neither side"):
+            parse_sides("net.onnx", "onnxruntime@old", "onnxruntime@new", unused)
+
+
+def test_sides_that_name_no_engine_have_all_that_is_said_of_the_common_one() -> None:
+    for common, there in (("ort@env", (None, "env")), ("ort==1.2", ("1.2", None))):
+        sides = parse_sides("net.onnx", ":a=1", ":a=2", common)
+        assert [(one.engine, one.version, one.environment) for one in sides] == [("ort", *there)] * 2
+        assert [one.options for one in sides] == [{"a": "1"}, {"a": "2"}]
+    (base, _) = parse_sides("net.onnx", ":a=1", "@other", "ort:a=0,b=3")
+    assert base.options == {"a": "1", "b": "3"}
+    with pytest.raises(InputError, match=re.escape("--head ==1.1 and --engine ort==9 both say which ort")):
+        parse_sides("net.onnx", ":a=1", "==1.1", "ort==9")

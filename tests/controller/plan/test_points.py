@@ -369,6 +369,17 @@ def test_defaults_are_of_the_model_as_given() -> None:
     assert {one.case.model.name for one in of_versions().points if one.is_default} == {"net"}
 
 
+def test_on_each_device_outputs_are_compared() -> None:
+    found = of_versions().points
+    elsewhere = [
+        replace(one, case=replace(one.case, configuration=replace(one.case.configuration, device="GPU")))
+        for one in found
+    ]
+    here = [found[place].on_device for place in compared(found)]
+    both = [*found, *elsewhere]
+    assert {both[place].on_device for place in compared(both)} == {*here, *((*one[:-1], "GPU") for one in here)}
+
+
 def test_where_all_are_as_given_nothing_is_compared() -> None:
     assert compared(points().points) == ()
 

@@ -242,6 +242,15 @@ def test_of_a_later_candidate_what_the_machine_did_mends_no_engine(store, third,
     assert found[0].lasts is lasts
 
 
+@pytest.mark.parametrize(("factor", "reference", "third", "lasts"), [(1.3, 1.1, 1.1, False), (1.08, 0.9, 0.99, True)])
+def test_of_the_first_change_what_the_machine_did_is_no_part_that_a_version_mends(
+    store, factor, reference, third, lasts
+):
+    """18 % of the engine's and 10 % of the machine's, of which the first are mended; 20 %, half of which are."""
+    levels_ = levels(store, 1.0, factor, third, versions=("1.0", "2.0", "3.0"), reference=(1.0, reference, reference))
+    assert levels_[0].lasts is lasts
+
+
 @pytest.mark.parametrize(
     ("sizes", "third", "lasts"),
     [((4, 8, 4), 1.17, True), ((3, 12, 6), 1.17, True), ((4, 8, 4), 1.0, False), ((8, 8, 8), 1.17, True)],

@@ -325,7 +325,7 @@ def _title(step: Step) -> str:
     """What a step is to learn, in words."""
     count, rounds = len(step.candidates), f"{step.rounds} round{'s' if step.rounds > 1 else ''}"
     if step.rate_per_s is not None:
-        return f"{step.rate_per_s:g} requests/s of the best, in {rounds}"
+        return f"{step.rate_per_s:g} requests/s, in {rounds}"
     if step.purpose is StepPurpose.FOR_ALL:
         return f"{count} for all targets, in {rounds} of fresh processes"
     return {

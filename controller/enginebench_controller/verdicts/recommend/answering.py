@@ -124,7 +124,8 @@ def _one_for_all(
     )
     name = found[0].words_of(point)
     if told.outcome is SearchOutcome.CANNOT_TELL:
-        holds = f"holds {' and '.join(limit_words(order))}" if found[0].limits else "is the best"
+        told_by_processes = " and ".join(limit_words(order))
+        holds = f"holds {told_by_processes}" if told_by_processes else "is the best"
         name = f"cannot tell whether {name} {holds} on all{_for_want(told, found)}"
     if told.outcome is SearchOutcome.UNCONFIRMED:
         name = f"unconfirmed, as the search was broken off: {name}"

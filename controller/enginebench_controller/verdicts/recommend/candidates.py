@@ -117,12 +117,16 @@ class Step:
 
 @dataclass(frozen=True)
 class StepTaken:
-    """What came of a step: in each of its rounds the readings by candidate, and by candidate why it cannot be had."""
+    """What came of a step: in each of its rounds the readings by candidate, and by candidate why it cannot be had.
+
+    Of those refused these are `wrong`: they run, and put out what they should not.
+    """
 
     step: Step
     rounds: tuple[Mapping[int, Reading], ...]
     refused: Mapping[int, str]
     seconds: float
+    wrong: frozenset[int] = frozenset()
 
 
 def _gone(space: Sequence[Axes], refused: Set[int], ran: Set[int]) -> frozenset[int]:

@@ -65,7 +65,10 @@ class Kept(StrEnum):
 
 @dataclass(frozen=True)
 class RateRefused:
-    """A candidate that cannot be had at a rate, and why; `held_per_s` is the most that it kept up all the same."""
+    """A candidate that cannot be had at a rate, and why; `held_per_s` is the most that it kept up all the same.
+
+    Whose outputs were wrong at a rate kept up nothing: what several requests at once spoil, few may spoil, too.
+    """
 
     candidate: int
     rate_per_s: float
@@ -103,9 +106,11 @@ def next_rate(
     """The next step at a rate, or what was found once there is no time for another, or none is needed.
 
     Rivals come one after the other, and each only has to show a higher rate than those before it. What failed at a rate
-    says nothing of the limits: where nothing better is known, the `substitutes` come, until one does not fail.
+    says nothing of the limits: where nothing better is known, the `substitutes` come, until one does not fail. Whose
+    outputs are wrong is only named where all are.
     """
     best: RateFound | None = None
+    wrong: list[RateFound] = []
     refused: list[RateRefused] = []
     waiting, others = deque(rivals), deque(substitutes)
     while waiting:
@@ -116,11 +121,14 @@ def next_rate(
         if step is not None:
             return step
         found = tries.found()
-        if best is None or _rank(found) > _rank(best):
+        if tries.is_wrong:
+            wrong.append(found)
+        elif best is None or _rank(found) > _rank(best):
             best = found
         refused += found.refused
-        if not waiting and others and best.refused and best.kept is not Kept.HELD:
+        if not waiting and others and (best is None or (best.refused and best.kept is not Kept.HELD)):
             waiting.append(others.popleft())
+    best = best or next(iter(wrong), None)
     if best is None:
         raise ValueError("a rate is sought of one candidate at least")
     return replace(best, refused=tuple(refused))
@@ -146,6 +154,7 @@ class _Tries:
         self.rival, self.floor_per_s = rival, floor_per_s
         # A step may refuse others, too, whose outputs are as wrong.
         self.refusing = next((one for one in every if rival.candidate in one.refused), None)
+        self.is_wrong = any(rival.candidate in one.wrong for one in every)
         taken = [one for one in every if one.step.candidates == (rival.candidate,)]
         fresh = _by_rate(rival, [one for one in taken if one.step.rounds >= FRESH])
         self.confirmed = {rate: seen for rate, seen in fresh.items() if len(seen) >= FRESH}
@@ -156,7 +165,8 @@ class _Tries:
         too_high = [rate for rate, seen in self.looks.items() if len(seen) >= PROBES and min(map(max, seen)) > 0]
         self.high_per_s = min(too_high, default=inf)
         self.low_per_s = max((rate for rate in self.looks if rate < self.high_per_s), default=None)
-        self.held_per_s = max((rate for rate, seen in self.confirmed.items() if _is_held(seen)), default=None)
+        held = [] if self.is_wrong else [rate for rate, seen in self.confirmed.items() if _is_held(seen)]
+        self.held_per_s = max(held, default=None)
 
     def next(self, terms: RateTerms, left_s: float, start_s: float) -> Step | None:
         """What to measure next; None where all is said, or nothing that is left fits into the time."""

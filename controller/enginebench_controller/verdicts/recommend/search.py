@@ -173,12 +173,15 @@ def _at_rates(
         return found
     outcome = told.outcome if told.outcome is SearchOutcome.UNCONFIRMED else _OF_KEPT[found.kept]
     steps = [*closed, *_refusals(at_rates, found)]
+    if any(found.candidate in one.wrong for one in at_rates):  # as all are that were fit to be deployed
+        return _answer(space, closed_terms, steps, broken_off=not has_time)
     return replace(_answer(space, closed_terms, steps, named=(outcome, found.candidate)), rate=found)
 
 
 def _refusals(at_rates: Sequence[StepTaken], found: RateFound) -> list[StepTaken]:
     """Of steps at rates no more than who failed and kept up nothing: what is not to be deployed is no next best."""
-    kept = {found.candidate, *(one.candidate for one in found.refused if one.held_per_s is not None)}
+    wrong = {place for one in at_rates for place in one.wrong}
+    kept = {found.candidate, *(one.candidate for one in found.refused if one.held_per_s is not None)} - wrong
 
     def lost(step: StepTaken) -> dict[int, str]:
         where = f"at {step.step.rate_per_s:g} requests/s"

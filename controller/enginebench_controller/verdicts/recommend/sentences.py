@@ -132,13 +132,13 @@ def remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
     """What else is to be known of an answer: what it does not tell, and of what it does not speak."""
     if found.goal is Goal.RATE:
         yield "requests arrive at random, whether or not earlier ones are done; all other figures are of closed loops"
-    if found.outcome is SearchOutcome.CANNOT_TELL:
+    if found.outcome is SearchOutcome.CANNOT_TELL and not _failed_at_rates(found.rate):
         yield f"a longer --budget than {order.budget} tells more"
     elif found.rate is not None and found.rate.rate_per_s is not None and _is_open_above(found.rate):
         yield f"higher rates were not confirmed; a longer --budget than {order.budget} may"
     for one in found.rate.refused if found.rate is not None else ():
         name = found.words_of(found.tried[one.candidate])
-        yield f"{name} failed at {one.rate_per_s:g} requests/s: {one.why}"
+        yield f"{name} is refused at {one.rate_per_s:g} requests/s: {one.why}"
     limit = order.latency_limit
     if limit is not None and found.command is not None and limit.percent not in _IN_TABLES:
         stands = "`enginebench show ID --json` of the run has it" if limit.percent in PERCENTS else "no summary has it"
@@ -158,7 +158,12 @@ def remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
 
 def _is_open_above(rate: RateFound) -> bool:
     """Whether a higher rate broke no limit, nor anything else."""
-    return rate.breaks_at_per_s is None and rate.candidate not in {one.candidate for one in rate.refused}
+    return rate.breaks_at_per_s is None and not _failed_at_rates(rate)
+
+
+def _failed_at_rates(rate: RateFound | None) -> bool:
+    """Whether the one that is named failed at a rate, as all others did that are not surely worse: no time mends it."""
+    return rate is not None and rate.candidate in {one.candidate for one in rate.refused}
 
 
 def _of_the_others(order: RecommendOrder, found: Recommendation) -> Iterator[str]:

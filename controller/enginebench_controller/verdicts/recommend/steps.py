@@ -93,6 +93,7 @@ def stored_step(
     earlier = tuple(earlier)
     known = {place for one in earlier for place in one.figures}
     refused, differences = _judged(store, order, points, place_of, measured, earlier)
+    wrong = frozenset(refused)
     figures: dict[int, Sequence[Figures]] = {}
     for place in step.candidates:
         seen = measured.get(place)
@@ -112,7 +113,7 @@ def stored_step(
     rounds = tuple({place: reading_of(order, one[number]) for place, one in figures.items()} for number in range(count))
     return StoredStep(
         benchmark.id,
-        StepTaken(step, rounds, refused, seconds_of(benchmark, measured.values(), ended_at_unix_ns)),
+        StepTaken(step, rounds, refused, seconds_of(benchmark, measured.values(), ended_at_unix_ns), wrong),
         figures,
         differences,
         MachineUse.together(use for one in measured.values() if (use := meanwhile(one)) is not None),
@@ -272,13 +273,9 @@ def _of_variants(points: Sequence[Point], wrong: Mapping[int, str], right: Set[i
     What is wrong of the weights is so at every size, and at others there may be nothing to compare with. A larger
     batch, or another way to ask, may be wrong for itself alone.
     """
-    why = {_on_device(points[place]): wrong[place] for place in compared(points) if place in wrong}
-    found = {place: why.get(_on_device(one), "") for place, one in enumerate(points)}
+    why = {points[place].on_device: wrong[place] for place in compared(points) if place in wrong}
+    found = {place: why.get(one.on_device, "") for place, one in enumerate(points)}
     return {place: reason for place, reason in found.items() if reason and place not in right}
-
-
-def _on_device(point: Point) -> tuple[str, ...]:
-    return *point.variant, point.case.configuration.device
 
 
 def _against_given(

@@ -175,7 +175,10 @@ def test_where_no_rate_broke_the_limit_a_longer_budget_is_named() -> None:
     assert said in list(sentences.remarks(asked, found))
     failed = replace(found, rate=replace(found.rate, refused=(RateRefused(1, 22.8, "it crashed"),)))
     name = failed.words_of(failed.tried[1])
-    assert f"{name} failed at 22.8 requests/s: it crashed" in list(sentences.remarks(asked, failed))
+    assert f"{name} is refused at 22.8 requests/s: it crashed" in list(sentences.remarks(asked, failed))
+    lost = RateFound(Kept.CANNOT_TELL, 0, refused=(RateRefused(0, 22.8, "it crashed"),))
+    gone = replace(found, outcome=SearchOutcome.CANNOT_TELL, rate=lost)
+    assert not any("budget" in one for one in sentences.remarks(asked, gone)), "no time makes it run"
     broken = replace(found, rate=replace(found.rate, breaks_at_per_s=60.0))
     assert said not in list(sentences.remarks(asked, broken))
 

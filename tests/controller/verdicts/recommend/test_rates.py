@@ -143,6 +143,20 @@ def test_whose_outputs_are_as_wrong_as_those_of_one_that_ran_at_a_rate_is_not_tr
     assert next_rate(rivals[:1], TERMS, 300.0, [wrong], rivals[1:]).candidates == (2,)
 
 
+def wrong(step, *places):
+    return StepTaken(step, (), dict.fromkeys(places, "its outputs are wrong"), 5.0, frozenset(places))
+
+
+def test_whose_outputs_are_wrong_at_a_rate_keeps_up_no_lower_one() -> None:
+    found, taken = carried_out()
+    higher = wrong(Step(StepPurpose.RATE, (0,), FRESH, 3.0, 1.1 * found.rate_per_s), 0)
+    assert next_rate(RIVALS, TERMS, 300.0, [*taken, higher], [SERVER.rival(1)]).candidates == (1,)
+    told = next_rate(RIVALS, TERMS, 0.0, [*taken, higher], [SERVER.rival(1)])
+    assert (told.kept, told.candidate, told.rate_per_s) == (Kept.CANNOT_TELL, 1, None)
+    assert [(one.candidate, one.held_per_s) for one in told.refused] == [(0, None)]
+    assert next_rate(RIVALS, TERMS, 300.0, [*taken, higher]).kept is not Kept.HELD
+
+
 def test_what_was_stored_before_anybody_told_who_failed_is_still_read() -> None:
     stored = {"kept": "held", "candidate": 0, "rate_per_s": 50.0, "breaks_at_per_s": None, "of_limit": []}
     assert TypeAdapter(RateFound).validate_python(stored) == RateFound(Kept.HELD, 0, 50.0)
@@ -210,6 +224,20 @@ def test_where_all_crash_at_a_rate_nobody_can_tell_and_nothing_is_said_to_break_
     assert (found.outcome, found.best) == (SearchOutcome.CANNOT_TELL, 1)
     assert found.told[1].fate is Fate.BEST_IF_HELD
     assert {one.candidate for one in found.rate.refused} == set(range(len(POINTS)))
+
+
+def test_whose_outputs_are_wrong_at_a_higher_rate_is_not_recommended() -> None:
+    _, taken = carried_out_whole()
+    last = taken[-1].step
+    assert last.candidates == (1,)
+    taken = [*taken[:-1], wrong(last, 1)]
+    found = answer(POINTS, SEARCH, taken)
+    assert found.best != 1
+    assert found.told[1].fate is Fate.REFUSED
+    rest = [wrong(replace(last, candidates=(place,)), place) for place in range(len(POINTS)) if place != 1]
+    nothing = answer(POINTS, SEARCH, [*taken, *rest])
+    assert nothing.best is None
+    assert all(one.fate is Fate.REFUSED for one in nothing.told)
 
 
 def test_broken_off_it_tells_the_rate_so_far_as_unconfirmed() -> None:
