@@ -54,7 +54,7 @@ def read_export(file: ExportFile, form: type[Content]) -> Content:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors put a mark in front
     except FileNotFoundError:
         raise InputError(f"there is no file {path}") from None
     except OSError as error:

@@ -67,6 +67,14 @@ lies at least between the ends of all.
 """
 
 
+_IMPOSSIBLE = """
+SELECT id, benchmark_id FROM measurements
+WHERE least(batch, cores, streams, requests) < 1 OR throughput_items_per_s <= 0 OR isinf(throughput_items_per_s)
+    OR (min_ns IS NOT NULL AND NOT (0 <= min_ns AND median_ns BETWEEN min_ns AND max_ns))
+ORDER BY id"""
+"""What imports of before 2026-12 did not refuse."""
+
+
 @dataclass(frozen=True)
 class StoreCheck:
     """What a look at every value found: the rows of each table, None where they cannot be read, and the problems."""
@@ -123,7 +131,7 @@ class Upkeep(StoreFile):
         Raises `InputError` for a source that is no file or is the results themselves, `StoreError` for one that cannot
         be used. Nothing is changed then.
         """
-        path = self.path
+        path = self.path.resolve()  # a link stays one, and leads to what is restored
         if not source.is_file():
             raise InputError(f"there is no file {source}; name a backup that `enginebench store backup` made")
         if not _is_database(source):
@@ -147,7 +155,8 @@ class Upkeep(StoreFile):
 
     def _clear_away(self) -> None:
         """Remove what was left beside the file, by a step of the schema as well."""
-        _sweep(self.path.parent, f"{self.path.name}.*.coming", f".{self.path.stem}[.-]*.part")
+        path = self.path.resolve()
+        _sweep(path.parent, f"{path.name}.*.coming", f".{path.stem}[.-]*.part")
 
 
 def _check(connection: duckdb.DuckDBPyConnection) -> StoreCheck:
@@ -184,6 +193,8 @@ def _inconsistencies(connection: duckdb.DuckDBPyConnection, there: Collection[st
         yield f"measurement {identity} has {found:,} samples of {iterations:,} iterations"
     for (identity,) in connection.execute(_OF_OTHERS).fetchall():
         yield f"measurement {identity} has samples that are not its own: remove its benchmark and import it anew"
+    for identity, benchmark in connection.execute(_IMPOSSIBLE).fetchall():
+        yield f"measurement {identity} has figures that cannot be: remove its benchmark, {benchmark}"
 
 
 def _replace(path: Path, coming: Path) -> Path | None:

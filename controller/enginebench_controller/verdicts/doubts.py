@@ -118,7 +118,9 @@ def _emulated(measurement: Measurement) -> str | None:
 def beyond_the_ceiling(measurement: Measurement) -> str | None:
     """Return a sentence for a rate at which so many cores cannot do the work that is in the model."""
     ceiling, rate = measurement.grounds.ceiling, measurement.throughput_items_per_s
-    if ceiling is None or rate is None or rate <= ceiling.items_per_s(measurement.configuration.batch):
+    if ceiling is None or rate is None or measurement.configuration.batch < 1:  # a file of others may have had that
+        return None
+    if rate <= ceiling.items_per_s(measurement.configuration.batch):
         return None
     done = rate / measurement.configuration.batch * ceiling.flops
     cores = "1 core does" if ceiling.cores == 1 else f"{ceiling.cores} cores do"

@@ -4,6 +4,7 @@ import io
 import os
 import sys
 from pathlib import Path
+from select import select
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -21,15 +22,25 @@ class _Outlet(io.FileIO):
     """
 
     def write(self, data: "ReadableBuffer", /) -> int:
+        """Write all of it: of a large text the kernel may take a part, and of whom is slower than we are nothing yet.
+
+        Whoever writes through, as with `PYTHONUNBUFFERED`, would not notice.
+        """
+        whole = memoryview(data).cast("B")
+        written = 0
         try:
-            return super().write(data)
+            while written < len(whole):
+                taken = super().write(whole[written:])
+                if taken is None:  # a pipe that does not wait, and is full
+                    select([], [self], [])
+                written += taken or 0
         except OSError as error:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
             if self.fileno() == _STDOUT and not isinstance(error, BrokenPipeError):
                 raise OSError(error.errno, error.strerror, "standard output") from None
-            return super().write(data)
+        return len(whole)
 
 
 def keep_streams() -> None:

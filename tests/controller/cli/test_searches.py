@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+import invented
 import invented_bisects
 import invented_recommendations
 from enginebench_agent.config import EnvironmentConfig, write_environment
@@ -494,3 +495,21 @@ def test_where_a_full_disk_keeps_no_word_of_what_is_to_be_written_no_search_is_k
             search = invented_recommendations.search(order)
             asyncio.run(recommending._set_out(home, search, recommend.RecommendProgress(order, begun)))
     assert home.store.searches() == ()
+
+
+def test_several_are_removed_at_once_and_none_where_a_name_means_nothing(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    store = Home(tmp_path).store
+    for number in range(3):
+        store.add_benchmark(invented.benchmark(f"b000000{number}", f"duel {number}"))
+
+    def removed(*words: str, answers: str | None = None) -> int:
+        return CliRunner().invoke(make_app(), ["remove", *words], input=answers).exit_code
+
+    def left() -> set[str]:
+        return {one.benchmark.id for one in store.benchmarks()}
+
+    assert removed("b0000000", "nothing", "--yes") != 0 and len(left()) == 3
+    assert removed("b0000000", "duel 1", "duel 1", answers="n\ny\n") == 0
+    assert left() == {"b0000000", "b0000002"}
+    assert removed("b0000000", "b0000002", "--yes") == 0 and left() == set()

@@ -67,6 +67,21 @@ def test_in_one_log_data_stands_before_the_remarks_on_it(command, variable):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("variable", ["PYTHONUNBUFFERED=1", "PYTHONUNBUFFERED="])
+def test_what_is_written_at_once_is_written_whole_or_a_sentence_says_that_it_is_not(command, variable, tmp_path):
+    words = "query 'select i + 1000000 from range(60000) t(i)' --csv --rows 60000"
+    code, told = command(words, f"ulimit -f 100; trap '' XFSZ; {variable} {{}} > cut.csv")
+    assert (tmp_path / "cut.csv").stat().st_size == 100 * 1024
+    assert code == 2 and "cannot use standard output: File too large" in told and "Traceback" not in told
+
+    slow = "import fcntl, os, sys, time; time.sleep(1); sys.stdout.write(str(len(sys.stdin.read())))"
+    waits_not = "import fcntl, os; fcntl.fcntl(1, fcntl.F_SETFL, os.O_NONBLOCK)"
+    writer = f"(python3 -c '{waits_not}'; {variable} {{}})"
+    assert command(words, f"{writer} | '{sys.executable}' -c '{slow}' > whole; exit ${{{{PIPESTATUS[0]}}}}") == (0, "")
+    assert int((tmp_path / "whole").read_text()) > 60_000 * 8
+
+
+@pytest.mark.slow
 def test_the_exit_code_and_the_files_of_a_verdict_do_not_depend_on_who_reads_it(command, tmp_path):
     words = "compare duel --fail-if 'slower>3%' --junit found.xml --markdown found.md"
     assert command(words, "{} 2>&1 | true; exit ${{PIPESTATUS[0]}}") == (4, "")

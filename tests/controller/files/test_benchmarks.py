@@ -1,6 +1,7 @@
 """Exports travel between stores without loss; what is no export changes nothing."""
 
 import json
+from copy import deepcopy
 from dataclasses import fields as fields_of
 from dataclasses import replace
 
@@ -9,7 +10,11 @@ import pytest
 import invented
 from controller.plain import fields, series
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.exports.benchmarks import export_benchmarks, import_benchmarks
+from enginebench_controller.files.exports.benchmarks import (
+    export_benchmarks,
+    import_benchmarks,
+    left_out_measurements,
+)
 from enginebench_controller.files.reading import read_file
 from enginebench_controller.records import (
     Derivation,
@@ -135,6 +140,34 @@ def test_importing_again_changes_nothing(importing, exported):
 
 
 @pytest.mark.slow
+def test_numbers_without_end_are_refused(importing, exported):
+    text = exported.read_text()
+    rate = json.loads(text)["benchmarks"][0]["measurements"][0]["throughput_items_per_s"]
+    exported.write_text(text.replace(f'"throughput_items_per_s": {rate}', '"throughput_items_per_s": 1e999'))
+    with pytest.raises(InputError, match="a throughput of inf cannot be"):
+        import_benchmarks(importing, read_file(exported))
+
+
+@pytest.mark.slow
+def test_a_mark_in_front_that_an_editor_puts_there_is_no_damage(importing, exported):
+    exported.write_text(exported.read_text(), encoding="utf-8-sig")
+    assert import_benchmarks(importing, read_file(exported)) == (B1,)
+
+
+@pytest.mark.slow
+def test_what_is_left_out_of_a_benchmark_of_ones_own_is_told(exporting, importing, exported):
+    def more(document):
+        one = deepcopy(measured(document))
+        document["benchmarks"][0]["measurements"].append(one | {"id": "c0ffee000000"})
+
+    read = read_file(edited(exported, more))
+    assert import_benchmarks(exporting, read) == ()
+    assert left_out_measurements(exporting, read) == {B1: 1}
+    assert import_benchmarks(importing, read) == (B1,)
+    assert left_out_measurements(importing, read) == {}
+
+
+@pytest.mark.slow
 def test_the_own_benchmark_stays_ones_own_when_its_export_comes_back(exporting, exported):
     assert import_benchmarks(exporting, read_file(exported)) == ()
     assert exporting.benchmark(B1).imported is False
@@ -255,6 +288,13 @@ def edited(file, change):
             "with samples .* is there twice",
         ),
         (lambda d: d["benchmarks"][0]["measurements"].append(measured(d)), f"measurement {M1} is there twice"),
+        (lambda d: measured(d)["latency"].update(median_ns=-5.0), "has no median of -5"),
+        (lambda d: measured(d)["latency"].update(median_ns=1.0), "has no median of 1"),
+        (lambda d: measured(d)["latency"].update(mean_ns=9e12), "has .* no mean of 9e\\+12"),
+        (lambda d: measured(d)["latency"]["median_interval"].update(low=9e9, high=1.0), "ends before it begins"),
+        (lambda d: measured(d).update(throughput_items_per_s=0.0), "a throughput of 0 cannot be"),
+        (lambda d: measured(d).update(throughput_items_per_s=-3.0), "a throughput of -3 cannot be"),
+        (lambda d: measured(d).update(status="failed"), "ended as failed has no latency and no throughput"),
         (lambda d: d["benchmarks"][0]["benchmark"].update(name="lone \ud800 surrogate"), "damaged"),
     ],
 )

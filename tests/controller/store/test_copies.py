@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import invented
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError, StoreError
+from enginebench_controller.files.exports.benchmarks import export_benchmarks
 from enginebench_controller.store import backups
 from enginebench_controller.store.store import Store
 
@@ -93,6 +94,20 @@ def test_a_copy_with_its_log_is_restored_with_it(store, tmp_path):
     store.restore(copy)
 
     assert names(store) == ["in the log"]
+
+
+def test_a_link_to_the_results_stays_one_and_leads_to_what_is_restored(store, tmp_path):
+    copy = store.backup(tmp_path / "copy.duckdb")
+    store.remove_benchmark("b0000001")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    store.path.rename(elsewhere / "real.duckdb")
+    store.path.symlink_to(elsewhere / "real.duckdb")
+
+    kept = store.restore(copy)
+
+    assert store.path.is_symlink() and names(store) == ["first"]
+    assert kept is not None and kept.parent == elsewhere and not kept.is_symlink()
 
 
 @pytest.mark.parametrize("wanted", ["taken.duckdb", "no/such/folder/copy.duckdb"])
@@ -263,6 +278,16 @@ def test_a_check_finds_them_also_where_samples_are_left_out(store):
         store.add_measurement(one, raw if identity == "m2" else invented.samples("another", latency_ms=4.01))
     (problem,) = store.check().problems
     assert problem.startswith("measurement m3 has samples that are not its own")
+
+
+@pytest.mark.parametrize("change", ["batch = 0", "median_ns = -5", "min_ns = max_ns + 1", "throughput_items_per_s = 0"])
+def test_a_check_finds_figures_that_cannot_be(store, change):
+    store.add_measurement(invented.measured("m2"), invented.samples("m2"))
+    with duckdb.connect(store.path) as connection:
+        connection.execute(f"UPDATE measurements SET {change} WHERE id = 'm2'")
+    assert "measurement m2 has figures that cannot be: remove its benchmark, b0000001" in store.check().problems
+    document = export_benchmarks(store, ["b0000001"])
+    assert "m2" in document, "nothing that is stored keeps the rest from leaving"
 
 
 @pytest.mark.fault(17)

@@ -24,7 +24,11 @@ from enginebench_controller.cli.tables import instant, print_failures, print_gat
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document, benchmark_list_document
-from enginebench_controller.files.exports.benchmarks import export_benchmarks, import_benchmarks
+from enginebench_controller.files.exports.benchmarks import (
+    export_benchmarks,
+    import_benchmarks,
+    left_out_measurements,
+)
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.log_to import destinations, results_of, send
 from enginebench_controller.files.exports.measurements import export_measurements
@@ -164,19 +168,30 @@ def _search_meant(store: Store, named: str) -> Search | None:
     return store.search(named)
 
 
-def remove(benchmark: BenchmarkName, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
-    """Remove a benchmark and its measurements from the store."""
+def remove(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID…",
+            help="Ids, starts of ids, or names of benchmarks or searches.",
+            autocompletion=completion.benchmarks,
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove benchmarks and their measurements from the store; nothing undoes it, but `export` keeps a copy."""
     home = home_to_change()
     store = home.store
-    if (search := _search_meant(store, benchmark)) is not None:
-        if yes or confirmed(f"remove search {search.id} ({search.name}) with all its steps and their measurements?"):
-            _remove_search(home, search)
-        return
-    found = store.benchmark(benchmark)
-    question = f"remove benchmark {found.id} ({found.name}) with all its measurements?"
-    if yes or confirmed(question):
-        store.remove_benchmark(found.id)
-        remark(f"removed {found.id}")
+    meant = {one.id: one for name in names for one in [_search_meant(store, name) or store.benchmark(name)]}
+    for one in meant.values():
+        what, all_of_it = ("search", "all its steps and their") if isinstance(one, Search) else ("benchmark", "all its")
+        if not (yes or confirmed(f"remove {what} {one.id} ({one.name}) with {all_of_it} measurements?")):
+            continue
+        if isinstance(one, Search):
+            _remove_search(home, one)
+        else:
+            store.remove_benchmark(one.id)
+            remark(f"removed {one.id}")
 
 
 def export(
@@ -261,6 +276,10 @@ def import_(
     read = read_file(file)
     is_of_profiles = read.document == ProfilesDocument.document
     what, add = ("profiles", import_profiles) if is_of_profiles else ("benchmarks", import_benchmarks)
-    imported = add(default_home().store, read)
+    store = default_home().store
+    imported = add(store, read)
     noun = what.removesuffix("s") if len(imported) == 1 else what
     remark(f"imported {len(imported)} {noun}: {', '.join(imported) or 'all were there already'}")
+    for identity, count in ({} if is_of_profiles else left_out_measurements(store, read)).items():
+        measurements = "measurement" if count == 1 else "measurements"
+        remark(f"{identity} is a benchmark of your own: {count} {measurements} of the file were left out")

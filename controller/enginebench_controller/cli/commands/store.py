@@ -3,6 +3,7 @@
 import json as json_text
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -100,7 +101,8 @@ def check(json: Json = False) -> int:
         stdout().print(plain(store.path), soft_wrap=True)  # a title would be parted to the width of the table
         print_table("", [("table", False), ("rows", True)], rows)
     if store.path.exists() and store.path.parent.stat().st_mode & _OF_OTHERS:
-        remark(f"others on this machine can look into {store.path.parent}; `chmod 700 {store.path.parent}` forbids it")
+        folder = store.path.parent
+        remark(f"others on this machine can look into {folder}; `chmod 700 {quote(str(folder))}` forbids it")
     for problem in found.problems:
         remark(problem)
     if found.problems:
@@ -117,7 +119,8 @@ def backup(
     """Copy the results to a new file, whole and checked. Others wait meanwhile."""
     remark("copying …")
     copy = default_home().store.backup(typed_path(to).absolute())
-    remark(f"checked: {copy} ({copy.stat().st_size / 1e6:,.1f} MB); `enginebench store restore {copy}` takes it up")
+    size_mb = copy.stat().st_size / 1e6
+    remark(f"checked: {copy} ({size_mb:,.1f} MB); `enginebench store restore {quote(str(copy))}` takes it up")
 
 
 @group.command("restore")
@@ -132,7 +135,7 @@ def restore(
     kept = store.restore(typed_path(file).absolute())
     remark(f"restored from {file}")
     if kept:
-        remark(f"what was there before: {kept}; `enginebench store restore {kept}` undoes this")
+        remark(f"what was there before: {kept}; `enginebench store restore {quote(str(kept))}` undoes this")
 
 
 LakePlace = Annotated[str, typer.Argument(metavar="LAKE", help="A folder, or s3://BUCKET/FOLDER.")]

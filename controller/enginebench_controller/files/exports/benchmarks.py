@@ -7,8 +7,8 @@ stored, and stored in one transaction.
 import base64
 import json
 from collections import Counter
-from collections.abc import Sequence
-from math import prod
+from collections.abc import Mapping, Sequence
+from math import inf, prod
 from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
@@ -49,6 +49,8 @@ from enginebench_controller.records.fields import (
 )
 from enginebench_controller.records.figures import values
 from enginebench_controller.store.store import BenchmarkBundle, Store
+
+_ROUNDING = 1e-9
 
 
 class SamplesForm(Form):
@@ -106,6 +108,7 @@ class ExportedMeasurementForm(MeasurementForm):
     captured_outputs: tuple[OutputForm, ...]
     if TYPE_CHECKING:
         iterations: int | None  # of the figures, which only a running program adds
+        throughput_items_per_s: float | None
 
     @model_validator(mode="after")
     def _with_all_of_its_samples(self) -> Self:
@@ -131,6 +134,27 @@ class ExportedMeasurementForm(MeasurementForm):
                 f"its samples lie between {ends[0]:,} and {ends[1]:,} ns, and its latency between {lowest:,} and "
                 f"{highest:,}: they are another's, so export it again"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _with_figures_that_can_be(self) -> Self:
+        rate = self.throughput_items_per_s
+        if not self.status.has_numbers and (self.latency is not None or rate is not None):
+            raise ValueError(f"one that ended as {self.status.value} has no latency and no throughput")
+        if rate is not None and not 0 < rate < inf:
+            raise ValueError(f"a throughput of {rate:g} cannot be")
+        told = self.latency.to(LatencySummary) if self.latency else None
+        if told is None:
+            return self
+        least, most = told.min_ns * (1 - _ROUNDING), told.max_ns * (1 + _ROUNDING)
+        if not (0 <= least <= told.median_ns <= most and least <= told.mean_ns <= most):
+            raise ValueError(
+                f"a latency between {told.min_ns:,} and {told.max_ns:,} ns has no median of {told.median_ns:g} and no "
+                f"mean of {told.mean_ns:g}"
+            )
+        intervals = [told.median_interval, self.throughput_interval, *(one.interval for one in told.percentiles)]
+        if not all(-inf < one.low <= one.high < inf for one in intervals if one is not None):
+            raise ValueError("an interval ends before it begins, or nowhere")
         return self
 
     @model_validator(mode="after")
@@ -276,6 +300,17 @@ def import_benchmarks(store: Store, file: ExportFile) -> tuple[str, ...]:
     """
     export = read_export(file, ExportDocument)
     return store.add_bundles([form.to_bundle() for form in export.benchmarks])
+
+
+def left_out_measurements(store: Store, file: ExportFile) -> Mapping[str, int]:
+    """How many measurements of each benchmark in a file that was imported are not there: of those of one's own."""
+    found = {}
+    for one in file.data["benchmarks"]:
+        identity = one["benchmark"]["id"]
+        there = {kept.id for kept in store.measurements(identity, with_blocks=False)}
+        if lacking := {each["id"] for each in one["measurements"]} - there:
+            found[identity] = len(lacking)
+    return found
 
 
 def _exported(bundle: BenchmarkBundle) -> Document:
