@@ -36,7 +36,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "benchmarks": {
         "list": "List the benchmarks, newest first.",
         "show": "Show one benchmark: its answers, then its measurements.",
-        "remove": "Remove benchmarks and their measurements from the store; nothing undoes it, but `export` keeps a copy.",
+        "remove": "Remove benchmarks and their measurements; nothing undoes it, but `export` keeps a copy.",
         "export": "Export benchmarks or profiles: as JSON that `import` reads back, or for other programs.",
         "import": "Import exported benchmarks or profiles; what is already there stays as it is.",
     },

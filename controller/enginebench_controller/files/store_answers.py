@@ -42,9 +42,15 @@ def sync_document(lake: str, found: Sequence[Synced], left_out: Collection[str])
     return {**head("store_sync"), "lake": lake, "kinds": [asdict(one) for one in found], "left_out": sorted(left_out)}
 
 
-def compact_document(lake: str, found: Compacted) -> Document:
-    """The document that `enginebench store compact --json` prints."""
-    return {**head("store_compact"), "lake": lake, **asdict(found)}
+def compact_document(lake: str | None, found: Compacted | tuple[int, int]) -> Document:
+    """The document that `enginebench store compact --json` prints: of a lake, or of the own store in bytes."""
+    told = (
+        asdict(found)
+        if isinstance(found, Compacted)
+        else dict(zip(("bytes_before", "bytes_after"), found, strict=True))
+    )
+    unknown = dict.fromkeys(("joined", "into", "bytes_before", "bytes_after"))
+    return {**head("store_compact"), "lake": lake, **unknown, **told}
 
 
 def query_csv(result: QueryResult) -> str:
@@ -113,10 +119,12 @@ class StoreSyncDocument(DocumentForm):
 
 
 class StoreCompactDocument(DocumentForm):
-    """How many files of a lake were joined, into how many."""
+    """How many files of a lake were joined, into how many; or how many bytes the own store took and takes."""
 
     document = "store_compact"
 
-    lake: str
-    joined: int
-    into: int
+    lake: str | None
+    joined: int | None
+    into: int | None
+    bytes_before: int | None
+    bytes_after: int | None

@@ -125,6 +125,30 @@ class Upkeep(StoreFile):
             _remove_all(partial)
         return copy
 
+    def compact(self) -> tuple[int, int]:
+        """Give back what removed results took of the disk; return the bytes of the file before and after.
+
+        DuckDB keeps that room for what comes later. What is written anew takes the file's place once it holds the same,
+        row for row, and if it is smaller: small files come out larger. Raises `InputError` where there are no results
+        yet, `StoreError` like `backup`.
+        """
+        path = self.path.resolve()
+        if not is_there(path):
+            raise InputError(f"there are no results in {self.path} yet")
+        self._clear_away()
+        coming = path.with_name(f"{path.name}.{os.getpid()}.coming")
+        before = path.stat().st_size
+        try:
+            with at_rest(path, self._timeout_s):
+                _write_anew(path, coming)
+                _require_sound(coming, self._timeout_s, path)
+                if coming.stat().st_size < before:
+                    coming.replace(path)
+                    sync_folder(path.parent)
+        finally:
+            _remove_all(coming)
+        return before, path.stat().st_size
+
     def restore(self, source: Path) -> Path | None:
         """Put a backup in the place of the file; return where that is kept from now on, None without any.
 
@@ -195,6 +219,38 @@ def _inconsistencies(connection: duckdb.DuckDBPyConnection, there: Collection[st
         yield f"measurement {identity} has samples that are not its own: remove its benchmark and import it anew"
     for identity, benchmark in connection.execute(_IMPOSSIBLE).fetchall():
         yield f"measurement {identity} has figures that cannot be: remove its benchmark, {benchmark}"
+
+
+def _write_anew(path: Path, coming: Path) -> None:
+    """Copy all tables to a new file. Raises `StoreError` where that does not hold the same."""
+    try:
+        with duckdb.connect(coming) as connection:
+            new = str(connection.execute("SELECT current_database()").fetchall()[0][0])
+            quoted = str(path).replace("'", "''")
+            connection.execute(f"ATTACH '{quoted}' AS old (READ_ONLY)")
+            connection.execute(f'COPY FROM DATABASE old TO "{new}"')
+            if _contents(connection, "old") != _contents(connection, new):
+                raise StoreError(f"{path} could not be written anew as it is, so nothing was changed")
+    except (duckdb.Error, OSError) as error:
+        raise StoreError(f"{path} could not be written anew: {str(error).splitlines()[0]}") from error
+    with coming.open("rb") as file:
+        os.fsync(file.fileno())
+    coming.chmod(path.stat().st_mode & 0o777)
+
+
+def _contents(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, tuple[object, ...]]:
+    """Of each table what defines it, how many rows it has, and a hash of all that is in them."""
+    query = "SELECT table_name, sql FROM duckdb_tables() WHERE database_name = ?"
+    found = dict(connection.execute(query, [database]).fetchall())
+    return {
+        table: (
+            sql,
+            *connection.execute(
+                f'SELECT count(*), bit_xor(hash(every)), sum(hash(every)) FROM "{database}"."{table}" AS every'  # noqa: S608  # of its own
+            ).fetchall()[0],
+        )
+        for table, sql in found.items()
+    }
 
 
 def _replace(path: Path, coming: Path) -> Path | None:

@@ -6,13 +6,16 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import invented
+from controller.plain import fields
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.files.exports.benchmarks import export_benchmarks
@@ -108,6 +111,43 @@ def test_a_link_to_the_results_stays_one_and_leads_to_what_is_restored(store, tm
 
     assert store.path.is_symlink() and names(store) == ["first"]
     assert kept is not None and kept.parent == elsewhere and not kept.is_symlink()
+
+
+def test_what_was_removed_gives_its_room_back_and_the_rest_stays_as_it_is(store, monkeypatch):
+    with pytest.raises(InputError, match="there are no results"):
+        Store(store.path.with_name("none.duckdb")).compact()
+    store.add_benchmark(invented.benchmark("b0000002", "large"))
+    draws = np.random.default_rng(0)
+    for number in range(4):
+        one = replace(invented.measured(f"m{number}0", iterations=250_000), benchmark_id="b0000002")
+        raw = invented.samples(f"m{number}0", iterations=250_000)
+        store.add_measurement(
+            one, [replace(each, latency_ns=draws.integers(1, 2**50, len(each.latency_ns))) for each in raw]
+        )
+    store.add_measurement(invented.measured("m9"), invented.samples("m9"))
+    store.remove_benchmark("b0000002")
+    kept = store.bundle("b0000001")
+
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(store.path.parent))
+    done = CliRunner().invoke(make_app(), ["store", "compact", "--json"], catch_exceptions=False)
+
+    told = json.loads(done.stdout)
+    assert told["bytes_after"] < told["bytes_before"] and told["bytes_after"] == store.path.stat().st_size
+    assert store.compact() == (told["bytes_after"],) * 2, "what cannot become smaller is left as it is"
+    assert (told["lake"], told["joined"]) == (None, None)
+    after = store.bundle("b0000001")
+    assert [fields(one) for one in after.measurements] == [fields(one) for one in kept.measurements]
+    assert store.check().problems == () and not list(store.path.parent.glob("*.coming*"))
+    store.add_benchmark(invented.benchmark("b0000003", "later"))
+    assert set(names(store)) == {"first", "later"}
+
+
+def test_a_file_that_would_not_come_out_the_same_is_left_as_it_is(store, monkeypatch):
+    monkeypatch.setattr(backups, "_contents", lambda _, database: {"of": (database,)})
+    before = store.path.read_bytes()
+    with pytest.raises(StoreError, match="nothing was changed"):
+        store.compact()
+    assert store.path.read_bytes() == before
 
 
 @pytest.mark.parametrize("wanted", ["taken.duckdb", "no/such/folder/copy.duckdb"])

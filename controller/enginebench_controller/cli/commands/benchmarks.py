@@ -179,7 +179,7 @@ def remove(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove benchmarks and their measurements from the store; nothing undoes it, but `export` keeps a copy."""
+    """Remove benchmarks and their measurements; nothing undoes it, but `export` keeps a copy."""
     home = home_to_change()
     store = home.store
     meant = {one.id: one for name in names for one in [_search_meant(store, name) or store.benchmark(name)]}

@@ -165,7 +165,9 @@ def _words(synced: Synced) -> str:
 
 @group.command("compact")
 def compact_(
-    lake: LakePlace,
+    lake: Annotated[
+        str, typer.Argument(metavar="[LAKE]", help="A folder, or s3://BUCKET/FOLDER; the own results by default.")
+    ] = "",
     grace: Annotated[
         int,
         typer.Option(metavar="HOURS", min=0, help="Replaced files stay for so long, for those who still read them."),
@@ -175,7 +177,19 @@ def compact_(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Join the small files of a lake, and clear away replaced ones. Others may read and write meanwhile."""
+    """Join the small files of a lake, and clear away replaced ones. Others may read and write meanwhile.
+
+    Without LAKE, give the disk what removed results took in the own store. Others wait meanwhile.
+    """
+    if not lake:
+        store = default_home().store
+        before, after = found_bytes = store.compact()
+        if json:
+            print_json(compact_document(None, found_bytes))
+            return
+        changed = f"took {before / 1e6:,.1f} MB, and takes {after / 1e6:,.1f} MB now"
+        remark(f"{store.path} {changed if after < before else f'takes {after / 1e6:,.1f} MB, as little as it can'}")
+        return
     place = lake_at(lake)
     found = compact(place, grace, nobody_else=nobody_else)
     if json:
