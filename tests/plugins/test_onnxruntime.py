@@ -322,6 +322,51 @@ def test_calls_of_one_node_add_up_within_an_inference(tmp_path: Path) -> None:
     assert layer.calls == 2
 
 
+@pytest.mark.parametrize(
+    ("operator", "read", "made", "precision"),
+    [
+        ("MatMulInteger", ["int8", "uint8"], "int32", "int8"),
+        ("MatMulIntegerToFloat", ["uint8", "float", "uint8"], "float", "uint8"),
+        ("QAttention", ["uint8", "float", "float"], "float", "uint8"),
+        ("DynamicQuantizeMatMul", ["float", "float"], "float", "int8"),  # the weight, packed, is not in the trace
+        ("Gemm", ["int8", "int8"], "int32", "int8"),
+        ("MatMul", ["float", "float"], "float", "float"),
+        ("MatMulNBits", ["float", "uint8", "float"], "float", "float"),
+        ("DequantizeLinear", ["uint8", "float", "uint8"], "float", "float"),
+        ("QuantizeLinear", ["float", "float", "uint8"], "uint8", "uint8"),
+    ],
+)
+def test_the_precision_of_a_product_of_integers_is_that_of_its_operands(
+    operator: str, read: list[str], made: str, precision: str, tmp_path: Path
+) -> None:
+    call = event("node_kernel_time", 10, 5)
+    types = {"input_type_shape": [{name: [4, 4]} for name in read], "output_type_shape": [{made: [4, 4]}]}
+    call["args"] |= {"op_name": operator, **types}
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps([event("model_run", 0, 99), call]))
+    assert [layer.precision for layer in layers_of(trace, 1)] == [precision]
+
+
+def test_a_product_quantized_while_it_runs_is_told_as_int8(engine: OnnxRuntime, tmp_path: Path) -> None:
+    """DynamicQuantizeLinear and MatMulInteger, of which the runtime makes one node from floats to floats."""
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], "quantize"),
+        helper.make_node("MatMulInteger", ["q", "w", "z", "wz"], ["i"], "product"),
+        helper.make_node("Cast", ["i"], ["f"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["s", "ws"], ["scale"], "scale"),
+        helper.make_node("Mul", ["f", "scale"], ["y"], "rescale"),
+    ]
+    held = [
+        helper.make_tensor("w", TensorProto.INT8, [2, 2], [1, 2, 3, 4]),
+        helper.make_tensor("wz", TensorProto.INT8, [], [0]),
+        helper.make_tensor("ws", TensorProto.FLOAT, [], [0.1]),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 2]) for name in "xy")
+    with_counters = compiled(engine, save_graph(tmp_path, nodes, [x], [y], held), profiling=True)
+    layers = with_counters.profile([{"x": np.ones((2, 2), np.float32)}], 2).layers
+    assert [(layer.type, layer.precision) for layer in layers] == [("DynamicQuantizeMatMul", "int8")]
+
+
 def test_a_trace_that_was_full_before_the_profile_is_an_error(
     engine: OnnxRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from enginebench_controller.records.profile import CountMethod
 
 CONVENTION = "1 MAC = 2 FLOPs"
 
+LARGER_BRANCH = "≤: which branch of an If runs is decided by the data, and the larger one counts"
+
 
 def cost_document(version: ModelVersion, graph: SourceGraph) -> Document:
     """Every node with its cost, the operators and the totals."""

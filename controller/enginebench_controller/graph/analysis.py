@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.graph.flops.counting import model_cost, node_costs
+from enginebench_controller.graph.flops.counting import bytes_read, model_cost, node_costs
 from enginebench_controller.graph.flops.work import ModelCost, NodeCost
 from enginebench_controller.graph.matching.layers_to_nodes import match_layers
 from enginebench_controller.graph.matching.matched import Matching
@@ -129,13 +129,16 @@ class GroupCounting:
         """The bytes of a tensor that its nodes count beyond what crosses the border."""
         if self._graph.weight(name) is not None:
             return 0
-        reads = sum(name in node.inputs for node in nodes)
-        is_made = any(name in node.outputs for node in nodes)
-        leaves = self._reads[name] > reads
         tensor = self._graph.tensors.get(name)
         size = None if tensor is None else tensor.size_bytes
-        times = reads - 1 if not is_made else reads if leaves else reads + 1
-        return None if size is None else times * size
+        reads = [bytes_read(self._graph, node, name) for node in nodes if name in node.inputs]
+        read = _sum(reads)
+        if size is None or read is None:
+            return None
+        if not any(name in node.outputs for node in nodes):
+            return read - min(read, size)
+        leaves = self._reads[name] > len(reads)
+        return read if leaves else read + size
 
 
 def _sum(values: Sequence[int | None]) -> int | None:

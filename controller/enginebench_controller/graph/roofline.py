@@ -12,12 +12,16 @@ Bytes count each weight and activation once, as if nothing was in a register or 
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from enginebench_controller.graph.flops.counters import BODIES
 from enginebench_controller.records import EngineRef, Layer, Peak, PeakKind, Profile, ProfileNode, Rate
+from enginebench_controller.records.profile import is_at_most
 from enginebench_controller.stats.layers import mean_ns
+from enginebench_proto.agreed.words import INTEGER_PRODUCTS
 
 EXPLAINED_ABOVE = 1.05
 """A share of the attainable beyond this needs an explanation; below, it is the peaks' own uncertainty."""
@@ -27,6 +31,9 @@ LEAST_READINGS = 20
 
 STEADY_UP_TO = 1.1
 """An interval whose ends differ by more is of a machine whose speed changes, and may be faster still at other times."""
+
+BUSY_UP_TO = 1.3
+"""What else ran during a calibration may have taken this from it; a share beyond it has another reason."""
 
 WINOGRAD_FROM = 1.2
 """So much faster than all else, a 3×3 convolution is computed by Winograd's trick, which saves at least 2.25-fold
@@ -55,6 +62,8 @@ class Note(StrEnum):
     """Operations are those of the plain convolution, which Winograd's trick does in fewer."""
     SPARSE = "sparse"
     """Operations are those of the dense weights; the engine leaves out products with zeros."""
+    AT_MOST = "at most"
+    """Operations are those of the larger branch of an If; the smaller one may have run."""
     IN_CACHE = "in cache"
     """It moved bytes faster than data of its size, but no faster than smaller data: a nearer cache held them."""
     TOO_SHORT = "too short"
@@ -70,6 +79,7 @@ class Note(StrEnum):
 ABOVE_THE_ROOF: Mapping[Note, str] = {
     Note.WINOGRAD: "counted as plain convolutions, which Winograd's trick does in fewer operations",
     Note.SPARSE: "counted with the zeros that the engine leaves out",
+    Note.AT_MOST: "counted with the larger branch of an If, where the smaller one may have run",
     Note.IN_CACHE: "faster than data of their size are moved: a nearer cache held them",
     Note.TOO_SHORT: "so short that the engine's counter tells their rate in a few steps only",
     Note.BUSY_CALIBRATION: "under a roof that was measured while the machine was busy, and is too low: calibrate anew",
@@ -85,7 +95,8 @@ class Roofs:
 
     `bandwidths` are bytes a second by the size of a working set in bytes, smallest first. `winograd_flops_per_s` is
     what a 3×3 convolution of stride 1 reached, counted in full, where the engine computes it by Winograd's trick.
-    `disturbed`: some peak is from a busy machine. `unsteady`: the peak that makes `flops_per_s` has a wide interval.
+    `disturbed`: some peak of operations in this precision is from a busy machine; `disturbed_sets` are the working sets
+    whose bandwidth is. `unsteady`: the peak that makes `flops_per_s` has a wide interval.
     """
 
     precision: str
@@ -94,6 +105,7 @@ class Roofs:
     winograd_flops_per_s: float | None = None
     disturbed: bool = False
     unsteady: bool = False
+    disturbed_sets: frozenset[int] = frozenset()
 
     def bandwidth(self, data_bytes: int) -> float | None:
         """Bytes a second for data of this size: of the largest measured set that is no larger, or of the smallest.
@@ -101,11 +113,18 @@ class Roofs:
         More data are never faster: a larger set that was measured as faster raises the roof of all smaller ones. So
         this is a bound also between two sizes, where the truth lies in between.
         """
-        if not self.bandwidths:
-            return None
-        reached = [size for size, _ in self.bandwidths if size <= data_bytes]
-        least = reached[-1] if reached else self.bandwidths[0][0]
-        return max(rate for size, rate in self.bandwidths if size >= least)
+        return max((rate for _, rate in self._sets(data_bytes)), default=None)
+
+    def is_disturbed(self, data_bytes: int) -> bool:
+        """Whether what makes the `bandwidth` for data of this size, or should have made it, is from a busy machine."""
+        sets = self._sets(data_bytes)
+        fastest = max(sets, key=lambda one: one[1], default=None)
+        return fastest is not None and not self.disturbed_sets.isdisjoint({sets[0][0], fastest[0]})
+
+    def _sets(self, data_bytes: int) -> Sequence[tuple[int, float]]:
+        """The measured sets from the one on in which data of this size lie."""
+        smaller = sum(size <= data_bytes for size, _ in self.bandwidths)
+        return self.bandwidths[max(smaller - 1, 0) :]
 
     @property
     def fastest_bandwidth(self) -> float | None:
@@ -119,7 +138,8 @@ class LayerWork:
 
     `flops` count a multiplication and an addition as two, and every weight as if none were zero. `data_bytes` are
     weights and activations, each once. `kernel` is the engine's own word. `plain_3x3`: a 3×3 convolution of stride and
-    dilation 1, which Winograd's trick fits. `sparse`: the engine leaves out products with zeros.
+    dilation 1, which Winograd's trick fits. `sparse`: the engine leaves out products with zeros. `at_most`: of branches
+    between which the data decide the larger counts.
     """
 
     flops: int | None
@@ -127,6 +147,7 @@ class LayerWork:
     kernel: str = ""
     plain_3x3: bool = False
     sparse: bool = False
+    at_most: bool = False
 
 
 @dataclass(frozen=True)
@@ -167,8 +188,11 @@ def roofs_of(peaks: Iterable[Peak], engine: EngineRef, device: str, cores: int, 
         flops_per_s=None if in_full is None else in_full.high_per_s,
         winograd_flops_per_s=None if winograd is None else winograd.high_per_s,
         bandwidths=_bandwidths(found),
-        disturbed=any(peak.rate.disturbed for peak in found if peak.rate is not None),
+        disturbed=any(_is_disturbed(peak) for peak in found if peak.precision == precision),
         unsteady=in_full is not None and in_full.high_per_s > STEADY_UP_TO * in_full.low_per_s,
+        disturbed_sets=frozenset(
+            peak.working_set_bytes for peak in found if peak.working_set_bytes and _is_disturbed(peak)
+        ),
     )
 
 
@@ -210,6 +234,10 @@ def _operations(peaks: Sequence[Peak], precision: str) -> tuple[Rate | None, Rat
     if plain_3x3.median_per_s > WINOGRAD_FROM * in_full.median_per_s:
         return in_full, plain_3x3
     return max(in_full, plain_3x3, key=_high_per_s), None
+
+
+def _is_disturbed(peak: Peak) -> bool:
+    return peak.rate is not None and peak.rate.disturbed
 
 
 def _best(peaks: Iterable[Peak]) -> Rate | None:
@@ -272,17 +300,26 @@ def _notes(
     winograd: bool,
     steps: float,
 ) -> tuple[Note, ...]:
-    notes = [Note.WINOGRAD] * winograd + [Note.SPARSE] * work.sparse + [Note.TOO_SHORT] * (steps < LEAST_READINGS)
+    notes = [Note.WINOGRAD] * winograd + [Note.SPARSE] * work.sparse + [Note.AT_MOST] * work.at_most
+    notes += [Note.TOO_SHORT] * (steps < LEAST_READINGS)
     if share is None:
         return tuple(notes)
-    busy = [Note.BUSY_CALIBRATION] * (roofs is not None and roofs.disturbed)
+    busy = [Note.BUSY_CALIBRATION] * _is_roof_of_busy(work, roofs)
     if share <= EXPLAINED_ABOVE or notes:
         return (*notes, *busy)
     if _is_in_cache(work, bytes_per_s, roofs):
         return (Note.IN_CACHE, *busy)
-    if busy:
+    if busy and share <= BUSY_UP_TO:
         return tuple(busy)
-    return (Note.UNSTEADY_CALIBRATION,) if _is_of_changing_speed(work, roofs) else (Note.UNEXPLAINED,)
+    return (Note.UNSTEADY_CALIBRATION if _is_of_changing_speed(work, roofs) else Note.UNEXPLAINED, *busy)
+
+
+def _is_roof_of_busy(work: LayerWork, roofs: Roofs | None) -> bool:
+    """Whether the lower of the two roofs was measured on a busy machine."""
+    least = _least_seconds(work, roofs)
+    if roofs is None or least is None or work.data_bytes is None:
+        return False
+    return roofs.disturbed if least[0] >= least[1] else roofs.is_disturbed(work.data_bytes)
 
 
 def _is_of_changing_speed(work: LayerWork, roofs: Roofs | None) -> bool:
@@ -303,6 +340,17 @@ def _is_in_cache(work: LayerWork, bytes_per_s: float | None, roofs: Roofs | None
 
 _PLAIN_CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 
+_TELLS_OUTPUTS = "onnxruntime"
+"""The engine whose older profiles have the type of an output as the precision of a product of integers."""
+
+_TORCH = "torch"
+_VIEWS = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_VIEWS_OF_TORCH = _VIEWS | {"Expand", "Slice", "Split", "Transpose"}
+"""What an engine may do without moving a byte, so that no bandwidth bounds it. PyTorch strides over its tensors."""
+
+_RUNS_BODIES = frozenset({name for _, name in BODIES} | {"TensorIterator"})
+"""Types of layers that run graphs of their own. TensorIterator is OpenVINO's word for a Loop and a Scan."""
+
 
 def fitting_peaks(profile: Profile, peaks: Iterable[Peak]) -> list[Peak]:
     """Those of the machine that the profile is of; none for one on slower cores than calibrations run on."""
@@ -316,41 +364,63 @@ def rooflines(profile: Profile, peaks: Sequence[Peak]) -> tuple[Roofline | None,
 
     `peaks` are those of the profile's target. Without fitting ones a place has rates but no share of the attainable.
     """
-    fitting = fitting_peaks(profile, peaks)
-    plain = _plain_3x3_groups(profile.nodes)
+    fitting, groups = fitting_peaks(profile, peaks), _groups(profile.nodes)
     resolution = resolution_ns([time for layer in profile.layers for time in layer.time_ns])
     roofs: dict[str | None, Roofs | None] = {None: None}
     places: list[Roofline | None] = []
     for layer in profile.layers:
-        precision = _precision(profile, layer)
+        precision = layer_precision(profile, layer)
         if precision is not None and precision not in roofs:
             asked = profile.configuration
             roofs[precision] = roofs_of(fitting, profile.engine, asked.device, asked.cores, precision)
         time = mean_ns(layer)
         known = time is not None and (layer.flops is not None or layer.data_bytes is not None)
-        work = _work(profile, layer, is_plain=layer.group in plain)
+        work = _work(profile, layer, groups.get(layer.group, ()))
         places.append(place(work, time, roofs[precision], resolution) if known else None)
     return tuple(places)
 
 
-def _work(profile: Profile, layer: Layer, *, is_plain: bool) -> LayerWork:
-    sparse = bool(profile.imposed_sparsity)
-    return LayerWork(layer.flops, layer.data_bytes, layer.kernel, plain_3x3=is_plain, sparse=sparse)
+def layer_precision(profile: Profile, layer: Layer) -> str | None:
+    """The precision of the peaks that a layer is held against: its own, or that of the run where it tells none.
 
-
-def _precision(profile: Profile, layer: Layer) -> str | None:
-    """The layer's own precision; where the engine does not tell, that of the whole run."""
-    if layer.precision or profile.effective.precision is None:
+    A layer with bodies tells the type of its condition or counter, so that of the run counts. None for those without.
+    """
+    if profile.engine.name == _TELLS_OUTPUTS and layer.type in INTEGER_PRODUCTS:
+        return "int8"
+    if layer.precision and layer.type not in _RUNS_BODIES:
         return roof_precision(layer.precision)
-    return roof_precision(str(profile.effective.precision.value))
+    effective = profile.effective.precision
+    return None if effective is None else roof_precision(str(effective.value))
 
 
-def _plain_3x3_groups(nodes: Sequence[ProfileNode]) -> set[int]:
-    """The groups with a 3×3 convolution of stride and dilation 1 that is not grouped: what Winograd's trick fits."""
-    return {node.group for node in nodes if node.group is not None and _is_plain_3x3(node)}
+def _groups(nodes: Sequence[ProfileNode]) -> Mapping[int | None, Sequence[ProfileNode]]:
+    """The nodes that compute, by their group."""
+    groups: defaultdict[int | None, list[ProfileNode]] = defaultdict(list)
+    for node in nodes:
+        if node.group is not None and not node.folded:
+            groups[node.group].append(node)
+    return groups
+
+
+def _work(profile: Profile, layer: Layer, nodes: Sequence[ProfileNode]) -> LayerWork:
+    """The work of a layer that stands for these nodes."""
+    return LayerWork(
+        layer.flops,
+        None if _may_be_a_view(profile, nodes) else layer.data_bytes,
+        layer.kernel,
+        plain_3x3=any(map(_is_plain_3x3, nodes)),
+        sparse=bool(profile.imposed_sparsity),
+        at_most=is_at_most(nodes),
+    )
+
+
+def _may_be_a_view(profile: Profile, nodes: Sequence[ProfileNode]) -> bool:
+    views = _VIEWS_OF_TORCH if profile.engine.name == _TORCH else _VIEWS
+    return bool(nodes) and views.issuperset(node.op_type for node in nodes)
 
 
 def _is_plain_3x3(node: ProfileNode) -> bool:
+    """A 3×3 convolution of stride and dilation 1 that is not grouped: what Winograd's trick fits."""
     said: Mapping[str, object] = node.attributes
     return (
         node.op_type in _PLAIN_CONVOLUTIONS

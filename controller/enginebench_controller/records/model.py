@@ -189,6 +189,12 @@ def int8_versions(models: Iterable[ModelVersion], digest: str) -> tuple[ModelVer
     return tuple(sorted(made, key=lambda one: -one.created_at_unix_ns))
 
 
+def is_gone(digest: str, known: Iterable[ModelVersion], held: Iterable[ModelVersion]) -> bool:
+    """Whether a library that holds these versions lacks a model; of a copy for another batch, the one that it is of."""
+    original = next((one.original_digest for one in known if one.digest == digest), digest)
+    return all(one.digest != original for one in held)
+
+
 @dataclass(frozen=True)
 class WeightCount:
     """The parameters of a model version: all of them, those that are not zero, and all by their type in the file."""

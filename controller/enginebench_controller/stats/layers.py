@@ -50,6 +50,21 @@ def mean_ns(layer: Layer) -> float | None:
     return sum(layer.time_ns) / len(layer.time_ns)
 
 
+def median_ns(layer: Layer) -> float | None:
+    """The time of a layer in the middle one of the inferences, in nanoseconds; None unless it was executed and timed.
+
+    Where an engine tells its mean only, that.
+    """
+    return None if mean_ns(layer) is None else float(np.median(layer.time_ns))
+
+
+def spread(layer: Layer) -> float | None:
+    """The half width of the 95 % interval of a layer's mean time, as a share of it; None where that is unknown."""
+    mean, found = mean_ns(layer), interval(layer)
+    # The low end stops at 0, whatever the half width.
+    return None if found is None or mean is None else ratio(found.high - mean, mean)
+
+
 def interval(layer: Layer) -> Interval | None:
     """The 95 % interval of a layer's mean time: mean ± t·SD/√n over n inferences, but not below 0.
 
@@ -117,6 +132,17 @@ def layers_to_latency_words(profile: Profile) -> str | None:
 def profiled_to_unprofiled(profile: Profile) -> float | None:
     """The median latency with counters ÷ that without: what the counters cost."""
     return ratio(profile.profiled_latency_ns, profile.unprofiled_latency_ns)
+
+
+def counters_ns(profile: Profile) -> float | None:
+    """What counters cost a layer in nanoseconds, if they cost each as much: (profiled − unprofiled) ÷ timed layers.
+
+    None where that is unknown, 0 where nothing was slower with them.
+    """
+    timed = sum(mean_ns(layer) is not None for layer in profile.layers)
+    if not timed or profile.profiled_latency_ns is None or profile.unprofiled_latency_ns is None:
+        return None
+    return max(0.0, profile.profiled_latency_ns - profile.unprofiled_latency_ns) / timed
 
 
 def by_type(layers: Iterable[Layer]) -> tuple[TypeTime, ...]:

@@ -10,7 +10,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.graph.matching.matched import ADDED
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Configuration, LayerState, Measurement, Profile
-from enginebench_controller.stats.layers import profiled_to_unprofiled, ratio
+from enginebench_controller.stats.layers import counters_ns, profiled_to_unprofiled, ratio
 from enginebench_controller.stats.paired import RatioInterval
 from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, decide
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair
@@ -23,6 +23,7 @@ from enginebench_controller.verdicts.words import asked_words, milliseconds, mod
 NOTABLE = 0.01
 """`layer-slower` looks at rows that take at least this share of the time on either side."""
 
+_WHOLE = "whole model"
 _NO_ROW = f"no layer that takes {NOTABLE:.0%} of the time is known to be one of the other's"
 
 
@@ -143,10 +144,16 @@ def _label(profile: Profile, place: int) -> str:
     return f"{letter(place)} {profile.name} ({profile.model_name}, {engine_label(profile)})"
 
 
+_STRANGERS = "they are two different models, so that the one is not the other made slower or larger"
+
+
 def _of_profiles(pair: str, found: ProfilePair, condition: Condition, told: tuple[str, ...]) -> Iterator[Check]:
+    if found.are_strangers and condition.metric is not ConditionMetric.COVERAGE:
+        yield Check(pair, _WHOLE, condition, ConditionOutcome.INCONCLUSIVE, _STRANGERS, told)
+        return
     match condition.metric:
         case ConditionMetric.SLOWER:
-            yield Check(pair, "whole model", condition, *_whole_profile(found, condition.limit), told)
+            yield Check(pair, _WHOLE, condition, *_whole_profile(found, condition.limit), told)
         case ConditionMetric.LAYER_SLOWER:
             checks = list(_of_layers(pair, found, condition))
             yield from checks or [Check(pair, "all layers", condition, ConditionOutcome.INCONCLUSIVE, _NO_ROW, told)]
@@ -272,7 +279,7 @@ class _Counters:
     def of(cls, found: ProfilePair) -> "_Counters":
         first, second = found.sides
         factors = profiled_to_unprofiled(first), profiled_to_unprofiled(second)
-        return cls(factors, (_counter_ns(first), _counter_ns(second)))
+        return cls(factors, (counters_ns(first) or 0.0, counters_ns(second) or 0.0))
 
     def spoiled(self, row: LayerRow) -> _Spoiled:
         """What counters may have done to a row's ratio."""
@@ -296,14 +303,6 @@ class _Counters:
         if factor is None:
             return "nobody knows how much"
         return f"{factor:.2f} times its latency, {self.layer_ns[side] / 1000:.1f} µs a layer,"
-
-
-def _counter_ns(profile: Profile) -> float:
-    """What counters cost a layer, if they cost each as much."""
-    timed = sum(bool(layer.time_ns) for layer in profile.layers)
-    if not timed or profile.profiled_latency_ns is None or profile.unprofiled_latency_ns is None:
-        return 0.0
-    return max(0.0, profile.profiled_latency_ns - profile.unprofiled_latency_ns) / timed
 
 
 def _slower(

@@ -37,6 +37,12 @@ OPTIMIZATION_LEVEL = "optimization_level"
 IMPOSED_SPARSITY = "imposed_sparsity"
 """The engine option that has every layer with weights run as if this share of them were zero."""
 
+INTEGER_PRODUCTS = frozenset({
+    "ConvInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat",
+    "QAttention", "QGemm", "QLinearConv", "QLinearMatMul",
+})  # fmt: skip
+"""Operators of ONNX and ONNX Runtime that multiply integers of 8 bits, whatever the type of what they put out."""
+
 
 def package_of(engine: str) -> str:
     """What the package of an engine is called: mostly as the engine is."""

@@ -67,6 +67,23 @@ def test_the_table_says_what_is_unknown(run, tmp_path: Path) -> None:
     assert "1 MAC = 2 FLOPs" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("batch", "wish", "heading"),
+    [
+        (256, [], "m as given (x 256×4), 2 nodes"),
+        (256, ["--batch-axis", "x=0"], "m, batch 256, 2 nodes"),
+        (256, ["--batch", 256], "m, batch 256, 2 nodes"),
+        (1, [], "m, batch 1, 2 nodes"),
+        ("n", [], "m, batch 1, 2 nodes"),
+        ("n", ["--batch", 3], "m, batch 3, 2 nodes"),
+    ],
+)
+def test_the_heading_takes_a_fixed_first_axis_for_a_batch_only_where_somebody_says_so(
+    batch: int | str, wish: list[object], heading: str, run, tmp_path: Path
+) -> None:
+    assert run(model(tmp_path, batch), *wish).stdout.splitlines()[0].strip() == heading
+
+
 def test_rows_by_operator_and_only_so_many(run, tmp_path: Path) -> None:
     result = run(model(tmp_path), "--by", "type", "--top", 1)
     rows = [line for line in result.stdout.splitlines() if "│" in line]

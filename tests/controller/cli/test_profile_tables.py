@@ -90,6 +90,32 @@ def test_work_of_the_larger_branch_and_unknown_work_are_told(printed):
     assert told.startswith("–") and told.endswith("; Odd may have most of them")
 
 
+def test_a_layer_that_is_counted_with_the_larger_branch_is_marked_in_all_that_follows(printed):
+    layers = (replace(COMPUTED.layers[0], group=0), *COMPUTED.layers[1:])
+    nodes = (replace(PROFILE.nodes[0], method="at most", group=0), *PROFILE.nodes[1:])
+    rows, remarks = printed(print_layers, replace(COMPUTED, layers=layers, nodes=nodes), PEAKS, 20)
+    assert [rows[0][name] for name in ("FLOPs", "GFLOP/s", "of roof")] == ["≤ 6.91 k", "≤ 1152.0", "≤ 10%"]
+    assert "≤: which branch of an If runs is decided by the data" in remarks
+    rows, remarks = printed(print_layers, COMPUTED, PEAKS, 20)
+    assert "≤" not in "".join(rows[0].values()) + remarks
+
+
+def test_the_legend_explains_every_layer_above_its_roof(printed):
+    long = replace(COMPUTED.layers[0], time_ns=(53, 60, 67), flops=69_120)
+
+    def busy(share):
+        rate = Rate(1_152e9 / share, 1_152e9 / share, 1_152e9 / share, 9, disturbed=True)
+        subject = replace(COMPUTED, layers=(long, *COMPUTED.layers[1:]))
+        return printed(print_layers, subject, (replace(PEAKS[0], rate=rate), PEAKS[1]), 20)
+
+    rows, remarks = busy(1.2)
+    assert rows[0]["of roof"] == "120%!" and "!: 1 of these layers is under a roof that was measured" in remarks
+    rows, remarks = busy(2)
+    assert rows[0]["of roof"] == "200%!" and "!: 1 of these layers is above the roof for reasons unknown" in remarks
+    rows, remarks = busy(0.5)
+    assert "!" not in remarks and "of roof: too much for 1 of these layers" in remarks
+
+
 def test_types_have_their_share_and_precisions(printed):
     (conv, reorder), _ = printed(print_types, PROFILE)
     assert (conv["type"], conv["layers"], conv["%"], conv["precisions"]) == ("Conv", "1", "64.3", "f32 ×1")
@@ -108,6 +134,14 @@ def test_a_summary_has_every_figure_and_says_what_is_unknown(printed):
     shown = {row["figure"]: row["value"] for row in rows}
     assert (shown["time matched to source nodes"], shown["FLOPs of an inference"]) == ("–", "–")
     assert "killed by SIGSEGV" in remarks and "ONNX models only" in remarks
+
+
+def test_a_summary_says_what_counters_cost_and_which_shares_are_too_large(printed):
+    _, remarks = printed(print_summary, replace(PROFILE, profiled_latency_ns=130_000, unprofiled_latency_ns=100_000))
+    assert "with counters the model takes 1.30 times as long as without, 15.0 µs more for each layer" in remarks
+    assert "take the shares of short layers for too large and those of long ones for too small" in remarks
+    _, remarks = printed(print_summary, replace(PROFILE, profiled_latency_ns=115_000, unprofiled_latency_ns=100_000))
+    assert "counters" not in remarks
 
 
 def test_a_list_tells_zeros_imposed_from_not_asked_for(printed):

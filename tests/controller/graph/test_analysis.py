@@ -96,6 +96,36 @@ def test_a_fused_layer_moves_only_what_crosses_its_border(library, model):
     assert [one.flops for one in found.layers] == [48 + 6, 48, 6]
 
 
+def test_slices_of_one_tensor_read_it_once_between_them(library, tmp_path):
+    """x (2×8) is cut into two of 2×4, of which a Relu in the same layer reads one; a Shape reads nothing of it."""
+    import numpy as np
+
+    ends = {"zero": [0], "four": [4], "eight": [8], "axis": [1]}
+    held = [numpy_helper.from_array(np.array(value), name) for name, value in ends.items()]
+    nodes = [
+        helper.make_node("Slice", ["x", "zero", "four", "axis"], ["a"], "left"),
+        helper.make_node("Slice", ["x", "four", "eight", "axis"], ["y"], "right"),
+        helper.make_node("Relu", ["a"], ["r"], "relu"),
+        helper.make_node("Shape", ["x"], ["s"], "shape"),
+    ]
+    x, y, r = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])
+        for name, size in (("x", 8), ("y", 4), ("r", 4))
+    )
+    s = helper.make_tensor_value_info("s", TensorProto.INT64, [2])
+    path = tmp_path / "cut.onnx"
+    graph = helper.make_graph(nodes, "g", [x], [y, r, s], held)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    version = library.add(path)
+    cut = layer(0, "cut", "left", "right", "relu", "shape", inputs=("x",), outputs=("y", "r", "s"))
+    asked = replace(profile(cut).configuration, inputs=(InputTensor("x", "float32", (2, 8)),))
+
+    (found,) = SourceAnalysis(library.file_paths).analysed(replace(profile(cut), configuration=asked), version).layers
+
+    ends_of_two = 2 * 3 * 8
+    assert found.data_bytes == 4 * (2 * 8 + 2 * 4 + 2 * 4) + 2 * 8 + ends_of_two
+
+
 def test_layers_that_share_a_group_have_no_work_of_their_own(library, model):
     halves = [layer(order, f"first_{order}", "first", "relu") for order in (0, 1)]
     found = SourceAnalysis(library.file_paths).analysed(profile(*halves), model)

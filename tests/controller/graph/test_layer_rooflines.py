@@ -58,6 +58,58 @@ def test_where_the_engine_does_not_tell_a_layers_precision_that_of_the_run_count
     assert placed(layer(""), effective=Effective())[0].share is None
 
 
+def test_what_runs_bodies_is_held_against_the_precision_of_the_run():
+    """OpenVINO tells the type of an If's condition, and of a Loop's counter, which no product in a body has."""
+    effective = Effective(precision=Readback("f32", ReadbackSource.ENGINE_API))
+    for kind, told in (("If", "u8"), ("Loop", "i32"), ("TensorIterator", "i32"), ("Scan", "u8")):
+        one = replace(layer(told), type=kind)
+        assert placed(one, effective=effective)[0].share == pytest.approx(0.5), kind
+        assert placed(one, effective=Effective())[0].share is None, kind
+
+
+def test_a_stored_product_of_integers_that_was_told_by_its_output_is_held_against_the_int8_peak():
+    engine = EngineRef("onnxruntime", "default", "1.0")
+    peaks = [replace(one, engine=engine) for one in PEAKS]
+    for kind, share in (("DynamicQuantizeMatMul", 0.125), ("MatMulIntegerToFloat", 0.125), ("MatMul", 0.5)):
+        (place,) = placed(replace(layer("float"), type=kind), peaks=peaks, engine=engine)
+        assert place.share == pytest.approx(share), kind
+    (place,) = placed(replace(layer("float"), type="MatMulInteger"))
+    assert place.share == pytest.approx(0.5), "another engine may compute it in floats, and then says so"
+
+
+def nodes(*operators, **fields):
+    return tuple(ProfileNode(at, f"n{at}", name, group=0, **fields) for at, name in enumerate(operators))
+
+
+@pytest.mark.parametrize(
+    ("engine", "operators", "has_roof"),
+    [
+        ("onnxruntime", ("Reshape",), False),
+        ("openvino", ("Reshape", "Squeeze", "Identity", "Flatten", "Unsqueeze"), False),
+        ("onnxruntime", ("Transpose", "Reshape"), True),
+        ("onnxruntime", ("Slice",), True),
+        ("torch", ("Slice",), False),
+        ("torch", ("Transpose",), False),
+        ("torch", ("Concat",), True),
+    ],
+)
+def test_what_may_be_a_view_has_no_roof(engine, operators, has_roof):
+    engine = EngineRef(engine, "default", "1.0")
+    peaks = [replace(one, engine=engine) for one in PEAKS]
+    (place,) = placed(layer(flops=0), peaks=peaks, engine=engine, nodes=nodes(*operators))
+    assert (place.share is not None, place.bytes_per_s is not None) == (has_roof, has_roof)
+
+
+def test_work_of_the_larger_branch_is_marked_and_explains_what_is_above_the_roof():
+    bound = nodes("If", method="at most")
+    above = layer(flops=200_000, time_ns=(1000, 1001))
+    (place,) = placed(above, nodes=bound)
+    assert place.share == pytest.approx(2.0, rel=0.01)
+    assert place.notes == (Note.AT_MOST,) and not place.dense_equivalent
+    (place,) = placed(above, nodes=nodes("If", method="counted"))
+    assert place.notes == (Note.UNEXPLAINED,)
+
+
 @pytest.mark.parametrize(
     "other",
     [

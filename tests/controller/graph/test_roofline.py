@@ -111,9 +111,35 @@ def test_a_few_steps_of_the_counter_explain_anything() -> None:
     assert place(work, 1000, ROOFS, resolution_ns=1).notes == (Note.UNEXPLAINED,)
 
 
-def test_a_busy_calibration_explains_what_nothing_else_does() -> None:
+def test_a_busy_calibration_explains_a_plausible_excess_that_nothing_else_does() -> None:
     busy = Roofs("f32", 100e9, ROOFS.bandwidths, disturbed=True)
-    assert place(LayerWork(10**9, MIB), 5_000_000, busy).notes == (Note.BUSY_CALIBRATION,)
+    assert place(LayerWork(10**9, MIB), 8_000_000, busy).notes == (Note.BUSY_CALIBRATION,)
+    unexplained = (Note.UNEXPLAINED, Note.BUSY_CALIBRATION)
+    assert place(LayerWork(10**9, MIB), 5_000_000, busy).notes == unexplained, "no machine is twice as busy unseen"
+
+
+def test_a_busy_calibration_is_told_of_layers_only_whose_roof_it_made() -> None:
+    in_memory = LayerWork(0, 64 * MIB)
+    computing = LayerWork(10**9, MIB)
+    busy_memory = Roofs("f32", 100e9, ROOFS.bandwidths, disturbed_sets=frozenset({64 * MIB}))
+    assert place(in_memory, 500_000_000, busy_memory).notes == (Note.BUSY_CALIBRATION,)
+    assert place(LayerWork(0, 16 * MIB), 500_000_000, busy_memory).notes == ()
+    assert place(computing, 500_000_000, busy_memory).notes == ()
+    busy_products = Roofs("f32", 100e9, ROOFS.bandwidths, disturbed=True)
+    assert place(in_memory, 500_000_000, busy_products).notes == ()
+
+
+def test_peaks_of_other_precisions_and_sets_do_not_disturb_a_roof() -> None:
+    busy, memory = Rate(1e9, 0.9e9, 1.1e9, 9, disturbed=True), PeakKind.BANDWIDTH
+    peaks = [
+        _peak(),
+        _peak(rate=busy, precision="int8"),
+        _peak(memory, 20e9, working_set_bytes=MIB),
+        _peak(memory, rate=busy, working_set_bytes=4 * MIB),
+    ]
+    f32, int8 = (roofs_of(peaks, ENGINE, "CPU", 1, precision) for precision in ("f32", "int8"))
+    assert (f32.disturbed, int8.disturbed) == (False, True)
+    assert f32.disturbed_sets == int8.disturbed_sets == {4 * MIB}
 
 
 def test_a_busy_calibration_is_told_of_at_any_share_since_all_shares_are_too_high() -> None:

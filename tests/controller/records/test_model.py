@@ -5,7 +5,7 @@ import pytest
 import invented
 from enginebench_controller.records import Derivation, DerivationKind
 from enginebench_controller.records.fields import DERIVATION
-from enginebench_controller.records.model import int8_versions
+from enginebench_controller.records.model import int8_versions, is_gone
 
 GIVEN = "ab" * 32
 FOLDER = "3 inputs of my, odd\nsamples (0123456789ab; 3 samples, resized to 8x8)"
@@ -51,6 +51,13 @@ def test_only_a_copy_for_another_batch_is_the_model_it_was_made_of() -> None:
         for kind in DerivationKind
     }
     assert originals == dict.fromkeys(DerivationKind, "cd" * 32) | {DerivationKind.REBATCHED: GIVEN}
+
+
+def test_a_model_is_gone_with_the_one_that_it_is_a_copy_of() -> None:
+    original = invented.model(GIVEN)
+    copy = invented.model("bc" * 32, parent_digest=GIVEN, derivation=invented.BATCH_4)
+    assert not is_gone(copy.digest, [original, copy], [original])
+    assert is_gone(copy.digest, [original, copy], [copy]) and is_gone(GIVEN, [], [])
 
 
 def test_the_int8_versions_of_a_copy_are_those_of_its_original() -> None:

@@ -13,7 +13,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.files.prospects import advice_document
 from enginebench_controller.home import default_home
 from enginebench_controller.records import Profile
-from enginebench_controller.records.model import int8_versions
+from enginebench_controller.records.model import int8_versions, is_gone
 from enginebench_controller.store.naming import only
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.layers.advice import Advice, Severity
@@ -47,9 +47,16 @@ def advise(
     store = default_home().store
     subject = _subject(store, profile)
     other = None if against is None else _subject(store, against)
-    known = [*store.models(), *default_home().library.versions()]
-    versions = int8_versions(known, subject.model_digest)
-    advice = advise_on(subject, other, store.peaks(subject.target), imposed_on(store, subject), int8_versions=versions)
+    held = default_home().library.versions()
+    known = [*store.models(), *held]
+    advice = advise_on(
+        subject,
+        other,
+        store.peaks(subject.target),
+        imposed_on(store, subject),
+        int8_versions(known, subject.model_digest),
+        is_model_gone=is_gone(subject.model_digest, known, held),
+    )
     if json:
         print_json(advice_document(subject, other, advice))
     else:

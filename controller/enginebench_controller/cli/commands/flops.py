@@ -10,7 +10,14 @@ from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.options import Json, Model, Trust
 from enginebench_controller.cli.plan_options import given_shapes, plan_options
 from enginebench_controller.errors import ModelError
-from enginebench_controller.files.flops import CONVENTION, by_operator, cost_document, program_document, sum_or_none
+from enginebench_controller.files.flops import (
+    CONVENTION,
+    LARGER_BRANCH,
+    by_operator,
+    cost_document,
+    program_document,
+    sum_or_none,
+)
 from enginebench_controller.graph.flops.counting import model_cost, node_costs, operator
 from enginebench_controller.graph.flops.saved_programs import ProgramCost, count_program
 from enginebench_controller.graph.flops.work import ModelCost, NodeCost
@@ -34,8 +41,11 @@ _NUMBERS = [
 ]
 
 
-def print_cost(version: ModelVersion, graph: SourceGraph, top: int, *, by_type: bool) -> None:
-    """A row for every node (or operator), the most work first, and the totals below."""
+def print_cost(version: ModelVersion, graph: SourceGraph, top: int, *, by_type: bool, batch_said: bool) -> None:
+    """A row for every node (or operator), the most work first, and the totals below.
+
+    `batch_said`: somebody said how large the batch is, or where.
+    """
     costs = node_costs(graph)
     total = model_cost(graph, costs)
     if by_type:
@@ -44,8 +54,16 @@ def print_cost(version: ModelVersion, graph: SourceGraph, top: int, *, by_type: 
     else:
         columns = [("#", True), ("node", False), ("operator", False), *_NUMBERS]
         rows = _node_rows(graph, costs)
-    print_table(f"{version.name}, batch {graph.batch}, {total.nodes} nodes", columns, rows[:top])
+    print_table(f"{version.name}{_sizes(graph, batch_said=batch_said)}, {total.nodes} nodes", columns, rows[:top])
     _remarks(graph, total, len(rows) - top)
+
+
+def _sizes(graph: SourceGraph, *, batch_said: bool) -> str:
+    """For what the work was counted: a fixed first axis may as well be the rows of a matrix, or time."""
+    if batch_said or graph.batch == 1:
+        return f", batch {graph.batch}"
+    shapes = [f"{name} {'×'.join(map(str, graph.shape(name) or ()))}" for name in graph.inputs]
+    return f" as given ({', '.join(shapes)})"
 
 
 def print_program(version: ModelVersion, cost: ProgramCost) -> None:
@@ -115,7 +133,7 @@ def _remarks(graph: SourceGraph, total: ModelCost, left_out: int) -> None:
     for name, reason in total.unknown_reasons.items():
         remark(f"unknown work of {name}: {reason}")
     if total.at_most:
-        remark("≤: which branch of an If runs is decided by the data, and the larger one counts")
+        remark(LARGER_BRANCH)
     for assumption in graph.assumptions:
         remark(assumption)
 
@@ -158,7 +176,8 @@ def flops(
     if json:
         print_json(cost_document(version, graph))
     else:
-        print_cost(version, graph, top, by_type=by is Grouping.TYPE)
+        batch_said = batch is not None or any(one.batch_axis is not None for one in given.values())
+        print_cost(version, graph, top, by_type=by is Grouping.TYPE, batch_said=batch_said)
 
 
 def _saved_program(

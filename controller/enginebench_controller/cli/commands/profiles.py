@@ -24,9 +24,10 @@ from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
+from enginebench_controller.files.flops import LARGER_BRANCH
 from enginebench_controller.files.profiles import import_profiles, profile_list_document, profiles_document
 from enginebench_controller.files.reading import read_file
-from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Note, Roofline, rooflines
+from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, EXPLAINED_ABOVE, Note, Roofline, rooflines
 from enginebench_controller.home import default_home, home_to_change, home_to_read
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.plan.sparsity import parse_sparsities
@@ -37,7 +38,7 @@ from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.layers import TypeTime
 from enginebench_controller.store.naming import shortest
 from enginebench_controller.verdicts.disturbances import beside_pass, beside_words, remedy
-from enginebench_controller.verdicts.layers.advisor import UNEVEN, uneven_words
+from enginebench_controller.verdicts.layers.trust import DISTORTION_REMEDY, UNEVEN, distorted_words, uneven_words
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.soundness import soundness
 from enginebench_controller.verdicts.words import UNKNOWN, failure_sentence, milliseconds, number, percent, short
@@ -73,6 +74,8 @@ def print_summary(profile: Profile) -> None:
         remark(f"  layers are not matched to source nodes: {profile.unmatched_reason}")
     if profile.effective.prepared:
         remark(f"  {profile.effective.preparation}")
+    if costly := distorted_words(profile):
+        remark(f"  {costly}: {DISTORTION_REMEDY}")
     if use := beside_pass(profile):
         remark(f"  {beside_words(profile, use)}: {remedy(use)}, and profile again")
     if (found := figures.unevenness(profile)) is not None and found > UNEVEN:
@@ -97,6 +100,8 @@ def print_layers(profile: Profile, peaks: Sequence[Peak], most: int) -> None:
     has_intervals = any("±" in str(row["mean ms"]) for row in rows)
     interval = "± half of the mean's 95 % interval over the inferences of this pass; " if has_intervals else ""
     remark(f"{interval}FLOPs count zeros, and a MAC is 2")
+    if any(_is_bound(places[id(layer)]) for layer in slowest[:most]):
+        remark(LARGER_BRANCH)
     if "of roof" in shown:
         saves = any("*" in str(row["of roof"]) for row in rows)
         saved = "; *: counts work that Winograd or zeros save" if saves else ""
@@ -183,6 +188,7 @@ def _type_row(one: TypeTime) -> list[object]:
 def _layer_row(layer: Layer, total: float | None, place: Roofline | None) -> Mapping[str, object]:
     mean = figures.mean_ns(layer)
     rate = place.flops_per_s if place else None
+    bound = "≤ " if rate and _is_bound(place) else ""
     return {
         "#": layer.order,
         "layer": layer.name,
@@ -191,8 +197,8 @@ def _layer_row(layer: Layer, total: float | None, place: Roofline | None) -> Map
         "precision": layer.precision or UNKNOWN,
         "mean ms": milliseconds(mean) + _half_width(layer, mean),
         "%": percent(figures.share(layer, total)),
-        "FLOPs": short(layer.flops),
-        "GFLOP/s": UNKNOWN if rate is None else _giga(rate),
+        "FLOPs": bound + short(layer.flops),
+        "GFLOP/s": UNKNOWN if rate is None else bound + _giga(rate),
         "of roof": _of_roof(place),
         "bound by": place.bound or UNKNOWN if place else UNKNOWN,
         "matched": layer.category.replace("_", " ") or UNKNOWN,
@@ -208,21 +214,30 @@ def _giga(rate: float) -> str:
 def _remark_notes(places: Iterable[Roofline | None]) -> None:
     """Why layers lie above their roof, but for those with a star, whose remark stands already; or why none may."""
     placed = [place for place in places if place and place.share is not None]
-    if any(Note.BUSY_CALIBRATION in place.notes for place in placed):
+    if busy := sum(Note.BUSY_CALIBRATION in place.notes for place in placed):
         remark(
-            "of roof: too much, as the peaks were measured while the machine was busy: calibrate anew when it is quiet"
+            f"of roof: too much for {busy} of these layers, as their peaks were measured while the machine was busy: "
+            "calibrate anew when it is quiet"
         )
-    above = [place for place in placed if (place.share or 0) > 1 and not place.dense_equivalent]
-    notes = Counter(note for place in above for note in place.notes if note is not Note.BUSY_CALIBRATION)
-    for note, layers in notes.items():
+    above = [place for place in placed if (place.share or 0) > EXPLAINED_ABOVE and not place.dense_equivalent]
+    for note, layers in Counter(note for place in above for note in _explaining(place)).items():
         remark(f"!: {layers} of these layers {'is' if layers == 1 else 'are'} {ABOVE_THE_ROOF[note]}")
+
+
+def _explaining(place: Roofline) -> Sequence[Note]:
+    """A busy calibration explains only what nothing else does."""
+    return [note for note in place.notes if note is not Note.BUSY_CALIBRATION] or place.notes
+
+
+def _is_bound(place: Roofline | None) -> bool:
+    return place is not None and Note.AT_MOST in place.notes
 
 
 def _of_roof(place: Roofline | None) -> str:
     if place is None or place.share is None:
         return UNKNOWN
-    mark = "*" if place.dense_equivalent else "!" if place.share > 1 else ""
-    return f"{100 * place.share:.0f}%{mark}"
+    mark = "*" if place.dense_equivalent else "!" if place.share > EXPLAINED_ABOVE else ""
+    return f"{'≤ ' if _is_bound(place) else ''}{100 * place.share:.0f}%{mark}"
 
 
 def _half_width(layer: Layer, mean: float | None) -> str:

@@ -280,7 +280,10 @@ WITHOUT_PRODUCTS = frozenset({*_in(STANDARD, _OTHERS), *_in(CONTRIB, _CONTRIB), 
 """Operators that have no multiply-adds of products, also where their sizes are unknown or they have no formula."""
 
 READS_A_PART = _names(STANDARD, "Gather GatherElements GatherND Slice") | _names(CONTRIB, "EmbedLayerNormalization")
-"""Operators that read no more of a weight than they put out."""
+"""Operators that read no more of their data, be they a weight or not, than they put out."""
+
+READS_NO_DATA = _names(STANDARD, "Shape Size")
+"""Operators that ask for the sizes of a tensor, and read nothing of what is in it."""
 
 SETTINGS: dict[Key, frozenset[int]] = {
     key: frozenset(places)

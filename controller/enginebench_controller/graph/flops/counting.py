@@ -15,6 +15,7 @@ from enginebench_controller.graph.flops.counters import (
     COUNTED,
     MOVES_DATA,
     READS_A_PART,
+    READS_NO_DATA,
     UNKNOWN,
     WITHOUT_PRODUCTS,
     key_of,
@@ -237,10 +238,21 @@ def _weight_bytes(graph: SourceGraph, node: SourceNode) -> int | None:
 
 
 def _activation_bytes(graph: SourceGraph, node: SourceNode, read: set[str]) -> int | None:
-    taken = [name for name in node.inputs if name and graph.weight(name) is None]
+    taken = [name for name in dict.fromkeys(node.inputs) if name and graph.weight(name) is None]
     # An output that nobody reads, such as Dropout's mask, is not written.
-    made = [name for name in node.outputs if name in read and name]
-    return total(_size(graph, name) for name in dict.fromkeys((*taken, *made)))
+    made = [name for name in dict.fromkeys(node.outputs) if name in read and name and name not in taken]
+    return total([*(bytes_read(graph, node, name) for name in taken), *(_size(graph, name) for name in made)])
+
+
+def bytes_read(graph: SourceGraph, node: SourceNode, name: str) -> int | None:
+    """The bytes of this input, which is no weight, that the node reads; None where they are unknown."""
+    key, size = key_of(node), _size(graph, name)
+    if key in READS_NO_DATA:
+        return 0
+    if key in READS_A_PART and node.inputs.index(name) == 0 and node.inputs.count(name) == 1 and node.outputs:
+        made = _size(graph, node.outputs[0])
+        return size if size is None or made is None else min(size, made)
+    return size
 
 
 def _size(graph: SourceGraph, name: str) -> int | None:

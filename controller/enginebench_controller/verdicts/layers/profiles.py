@@ -16,6 +16,7 @@ from enginebench_controller.stats.layers import (
     Mean,
     MeanRatio,
     compare_means,
+    counters_ns,
     mean_time,
     profiled_to_unprofiled,
     ratio,
@@ -23,6 +24,7 @@ from enginebench_controller.stats.layers import (
 )
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.layers.advisor import advise
+from enginebench_controller.verdicts.layers.quantizing import AGAINST_UNUSED
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, PeakShares, layer_rows, plain_precision
 from enginebench_controller.verdicts.layers.summary import SettingDifference, letter, settings_that_differ, unlike
 from enginebench_controller.verdicts.parity import engine_label
@@ -133,6 +135,8 @@ _AS_FAST = 1.05
 """Ratios nearer to 1 than this disagree about nothing."""
 _COSTS_NOTHING = 0.9
 """Medians of equal passes differ by less than from 1 to this."""
+_COUNTERS_TELL = 1.3
+"""Ratios of layers and of latencies that are further apart are worth a word."""
 _UNLIKE_HALVES = (
     "counters make nothing faster, so the machine was slower in the half of a profile without them: believe neither, "
     "and profile again"
@@ -201,9 +205,21 @@ class ProfilePair:
         """Both profiles."""
         return self.first, self.second
 
+    @property
+    def are_strangers(self) -> bool:
+        """Whether the sides are two models without a node in common, as far as both have a graph that layers ran."""
+        first, second = self.sides
+        if first.model_digest == second.model_digest or not all(one.nodes and _is_matched(one) for one in self.sides):
+            return False
+        return not any(row.first.nodes and row.second.nodes for row in self.rows)
+
     def count(self, verdict: LayerVerdict) -> int:
         """How many rows have this verdict."""
         return sum(row.verdict is verdict for row in self.rows)
+
+
+def _is_matched(profile: Profile) -> bool:
+    return any(layer.group is not None for layer in profile.layers)
 
 
 @dataclass(frozen=True)
@@ -245,7 +261,9 @@ def _peak_shares(profile: Profile, peaks: Sequence[Peak]) -> tuple[float | None,
 def _advice(profiles: Sequence[Profile], peaks: Sequence[Peak]) -> Iterator[Advice]:
     for place, one in enumerate(profiles):
         own = [peak for peak in peaks if peak.target == one.target]
-        yield from advise(one, profiles[0] if place else None, own)
+        advice = advise(one, profiles[0] if place else None, own)
+        # A comparison says by itself what its sides do not share.
+        yield from (each for each in advice if each.rule != AGAINST_UNUSED)
 
 
 def _check(profiles: Sequence[Profile]) -> None:
@@ -276,7 +294,7 @@ def _pair(profiles: tuple[Profile, Profile], peaks: PeakShares, practical: float
         rows=rows,
         remarks=tuple(_remarks(profiles)),
     )
-    return replace(found, remarks=(*found.remarks, *_disagreement(found)))
+    return replace(found, remarks=(*found.remarks, *_strangeness(found), *_disagreement(found), *_cost_alone(found)))
 
 
 def _join(profiles: tuple[Profile, Profile]) -> Join:
@@ -351,6 +369,28 @@ def _remarks(profiles: tuple[Profile, Profile]) -> Iterator[str]:
             yield "neither side has an ONNX graph: no layer of the one is known to be one of the other"
 
 
+def _strangeness(pair: ProfilePair) -> Iterator[str]:
+    if pair.are_strangers:
+        yield (
+            "no node of the one model is known to be one of the other's, so that of two times neither is better or "
+            "worse, and no condition on them is decided"
+        )
+
+
+def _cost_alone(pair: ProfilePair) -> Iterator[str]:
+    """Where layers and latency agree on which side is faster, and not on by how much."""
+    latency, layers = pair.latency_ratio, pair.layers.ratio if pair.layers else None
+    if not latency or not layers or (latency > 1) != (layers > 1) or abs(log(layers / latency)) <= log(_COUNTERS_TELL):
+        return
+    costs = [counters_ns(one) for one in pair.sides]
+    told = " and ".join(UNKNOWN if cost is None else f"{cost / 1e3:.1f} µs" for cost in costs)
+    yield (
+        f"the layers take {factor_words(layers)} the time, the model without counters {factor_words(latency)}: "
+        f"verdicts and ratios of layers include what counters cost, {told} a layer, which is most of a short one's "
+        "time, and know nothing of time outside of layers"
+    )
+
+
 def _disagreement(pair: ProfilePair) -> Iterator[str]:
     """Where the layers call one side faster and the latency without counters the other.
 
@@ -383,7 +423,11 @@ def told_remarks(pairs: Sequence[ProfilePair]) -> Iterator[str]:
 def whole_sentence(pair: ProfilePair, other: str) -> str:
     """What both come to as a whole: by the latency without counters, and by the sum of the layers."""
     latency, sums = (f"{value} ({note})" for value, note in (latency_words(pair, other), sum_words(pair, other)))
-    return f"{other} against A, median latency without counters: {latency}; Σ layers: {sums}"
+    strangers = ""
+    if pair.are_strangers:
+        names = f"{pair.second.model_name} and {pair.first.model_name}"
+        strangers = f"{other} and A are two different models, {names}: nothing is compared layer by layer. "
+    return f"{strangers}{other} against A, median latency without counters: {latency}; Σ layers: {sums}"
 
 
 def latency_words(pair: ProfilePair, other: str) -> tuple[str, str]:

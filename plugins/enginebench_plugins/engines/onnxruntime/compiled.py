@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.engines.onnxruntime.optimized_graph import PRODUCTS
 from enginebench_plugins.engines.onnxruntime.plugin_providers import (
     GRAPHICS,
     PACKAGE,
@@ -19,6 +20,7 @@ from enginebench_plugins.engines.onnxruntime.plugin_providers import (
 from enginebench_plugins.engines.onnxruntime.profile import Recording
 from enginebench_plugins.toolkit.engine import Inferences
 from enginebench_proto.agreed.onnx_wire import MalformedModelError, declared_inputs, declared_tensors
+from enginebench_proto.agreed.words import INTEGER_PRODUCTS
 
 ELEMENT_TYPES = {
     "tensor(float)": "float32",
@@ -35,16 +37,6 @@ STORED = {1: "f32", 10: "f16", 16: "bf16", 2: "int8", 3: "int8", 21: "int8", 22:
 
 
 INT8 = "int8"
-
-INTEGER_PRODUCTS = (
-    *("ConvInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat"),
-    *("QAttention", "QGemm", "QLinearConv", "QLinearMatMul"),
-)
-PRODUCTS = (
-    *("Attention", "Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "GRU", "Gemm", "LSTM", "MatMul"),
-    *("MultiHeadAttention", "RNN"),
-)
-"""Operators that the time goes into, in integers and in floats."""
 
 
 class CompiledSession(spec.CompiledModel):

@@ -22,6 +22,12 @@ MOVERS = frozenset({
 })  # fmt: skip
 """Operators that models have, too, but that the runtime also puts in front of, or behind, somebody else's tensor."""
 
+PRODUCTS = frozenset({
+    "Attention", "Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "GRU", "Gemm", "LSTM", "MatMul",
+    "MultiHeadAttention", "RNN",
+})  # fmt: skip
+"""Operators that the time goes into, in floats unless what they read first is in integers."""
+
 UNIQUE = "_token_"
 """What the runtime adds, with a number, to a name that is taken."""
 

@@ -8,14 +8,20 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.engines.onnxruntime.optimized_graph import OptimizedGraph, OptimizedNode, read_optimized_graph
+from enginebench_plugins.engines.onnxruntime.optimized_graph import (
+    PRODUCTS,
+    OptimizedGraph,
+    OptimizedNode,
+    read_optimized_graph,
+)
+from enginebench_proto.agreed.words import INTEGER_PRODUCTS
 
 GRAPH = "optimized.onnx"
 WEIGHTS = "weights.bin"
@@ -77,6 +83,7 @@ UNKNOWN_GRAPH = OptimizedGraph()
 RUN = '"model_run"'
 KERNEL_TIME = "_kernel_time"
 NS_PER_US = 1000
+EIGHT_BITS = ("int8", "uint8")
 
 Event = dict[str, Any]
 
@@ -182,10 +189,28 @@ def _layer(name: str, order: int, node: _Node, place: OptimizedNode) -> spec.Lay
         time_ns=tuple(node.time_ns),
         calls=max(node.calls.values()),
         kernel=arguments["provider"],
-        precision=outputs[0][0] if outputs else "",
+        precision=_precision(arguments),
         output_shapes=tuple(tuple(shape) for _, shape in outputs),
         source_nodes=place.source_nodes,
         inputs=place.inputs,
         outputs=place.outputs,
         parameters=place.parameters,
     )
+
+
+def _precision(arguments: Event) -> str:
+    """The type that a node works in: of a product of integers that of its operands, of all others that of its output.
+
+    Such a product often puts out floats, or sums of 32 bits. The trace leaves out weights that were packed.
+    """
+    operator, read = arguments["op_name"], _types(arguments.get("input_type_shape", ()))
+    if operator in INTEGER_PRODUCTS:
+        return next((name for name in read if name in EIGHT_BITS), EIGHT_BITS[0])
+    if operator in PRODUCTS and read and read[0] in EIGHT_BITS:
+        return read[0]
+    return next(iter(_types(arguments["output_type_shape"])), "")
+
+
+def _types(tensors: Iterable[Mapping[str, Any]]) -> list[str]:
+    """One entry a tensor, such as {"float": [1, 64, 56, 56]}."""
+    return [name for tensor in tensors for name in tensor]

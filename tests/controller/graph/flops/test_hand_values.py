@@ -288,3 +288,25 @@ def test_linear_attention_steps_through_a_state_for_every_head(tmp_path: Path) -
     inputs = [("q", [3, 5, 8]), ("k", [3, 5, 4]), ("v", [3, 5, 4]), ("decay", [3, 5, 1]), ("beta", [3, 5, 1])]
     cost = cost_of(layer, tmp_path, inputs, opset=27)
     assert (cost.macs, cost.flops) == (960, 2 * 960 + 240)
+
+
+def test_a_slice_reads_no_more_than_it_puts_out(tmp_path: Path) -> None:
+    """The last of 2048 rows of 512: 2 kB read, 2 kB written, and none of the other rows."""
+    cut = node("Slice", ["x", "starts", "ends", "axes"])
+    ends = {name: np.array([value]) for name, value in (("starts", -1), ("ends", 2**31), ("axes", 1))}
+    cost = cost_of(cut, tmp_path, [("x", [1, 2048, 512])], ends)
+    assert cost.activation_bytes == 2 * 4 * 512
+
+
+def test_a_lookup_in_an_activation_reads_the_rows_it_puts_out_and_its_indices(tmp_path: Path) -> None:
+    cost = cost_of(node("Gather", ["x", "i"]), tmp_path, [("x", [100, 8]), ("i", [3], TensorProto.INT64)])
+    assert cost.activation_bytes == 2 * 4 * 3 * 8 + 3 * 8
+    itself = cost_of(node("Gather", ["x", "x"]), tmp_path, [("x", [100], TensorProto.INT64)], kind=TensorProto.INT64)
+    assert itself.activation_bytes == 2 * 8 * 100, "its own indices are read whole"
+
+
+@pytest.mark.parametrize(("operator", "elements"), [("Shape", 3), ("Size", 1)])
+def test_the_shape_of_a_tensor_costs_nothing_of_its_content(operator: str, elements: int, tmp_path: Path) -> None:
+    asked = node(operator, ["x"])
+    cost = cost_of(asked, tmp_path, [("x", [1, 2048, 512])], kind=TensorProto.INT64)
+    assert cost.activation_bytes == 8 * elements

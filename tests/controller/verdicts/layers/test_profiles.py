@@ -11,6 +11,7 @@ from controller.verdicts.chains import ENGINE, OTHER_ENGINE, chain, conv_nodes, 
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.verdicts.comparisons import comparison_document
 from enginebench_controller.records import IMPOSED_SPARSITY, Effective, HostFacts, LayerState, Readback, ReadbackSource
+from enginebench_controller.verdicts.conditions import ConditionOutcome, check_profiles, parse_conditions
 from enginebench_controller.verdicts.layers import rows
 from enginebench_controller.verdicts.layers.profiles import compare_profiles, how_sure, told_remarks, whole_sentence
 from enginebench_controller.verdicts.layers.rows import LayerVerdict
@@ -147,6 +148,43 @@ def test_layers_that_call_the_slower_side_faster_are_told_with_what_to_believe()
     assert "latency without counters: – (not known on both sides); Σ layers: × 1.000" in whole_sentence(
         compared(first, unknown), "B"
     )
+
+
+def test_layers_and_latency_that_agree_but_not_on_how_much_are_told_with_what_counters_cost():
+    first = chain("a", [layer(order, 1_000_000) for order in range(2)], unprofiled_ns=1_000_000)
+    second = chain("b", [layer(order, 2_000_000) for order in range(2)], unprofiled_ns=3_000_000)
+    (sentence,) = compared(first, second).remarks
+    assert sentence.startswith("the layers take ×2.00 the time, the model without counters ×3.00: verdicts and ratios")
+    assert "what counters cost, 500.0 µs and 500.0 µs a layer" in sentence
+    nearer = chain("b", [layer(order, 2_500_000) for order in range(2)], unprofiled_ns=3_000_000)
+    assert not compared(first, nearer).remarks
+
+
+def strangers():
+    """Two models without a node in common."""
+    other = [
+        replace(one, op_type="Softmax" if one.op_type == "Conv" else "Erf") for one in conv_nodes(2, prefix="soft")
+    ]
+    second = chain("b", [layer(order, 900_000, type="Softmax") for order in range(2)], other, model_name="other")
+    return chain("a", [layer(order, 300_000) for order in range(2)]), replace(second, model_digest="ef" * 32)
+
+
+def test_of_two_models_without_a_node_in_common_the_first_sentence_says_so():
+    first, second = strangers()
+    pair = compared(first, second)
+    assert pair.are_strangers and not pair.coverage.joined_rows
+    said = whole_sentence(pair, "B")
+    assert said.startswith(f"B and A are two different models, other and {first.model_name}: nothing is compared layer")
+    assert any("neither is better or worse" in one for one in pair.remarks)
+    again = compared(first, replace(first, id="b", model_digest=second.model_digest))
+    assert not again.are_strangers and whole_sentence(again, "B").startswith("B against A")
+
+
+@pytest.mark.parametrize("condition", ["slower>3%", "layer-slower>3%", "memory>3%"])
+def test_no_condition_on_two_different_models_is_decided(condition):
+    checks = check_profiles(compare_profiles(strangers()), parse_conditions(condition))
+    assert [one.outcome for one in checks] == [ConditionOutcome.INCONCLUSIVE]
+    assert "two different models" in checks[0].sentence
 
 
 def test_where_counters_seem_to_make_a_side_faster_neither_is_to_be_believed():

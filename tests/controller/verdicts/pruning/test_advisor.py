@@ -146,6 +146,52 @@ def test_a_layer_that_takes_more_than_a_fifth_of_the_time():
     assert not only("dominant-layer", plain((layer("large", 17, 0), *EVEN[1:])))
 
 
+def counted_dearly(layers, **fields):
+    """A profile of which counters make more than half of the layers' times."""
+    total = sum(one.time_ns[0] for one in layers)
+    return plain(layers, **{"profiled_latency_ns": 2 * total, "unprofiled_latency_ns": total // 2} | fields)
+
+
+def test_where_counters_make_most_of_the_times_a_share_is_a_bound_and_those_of_short_layers_are_no_reason():
+    (found,) = only("dominant-layer", counted_dearly((layer("giant", 30, 0), *EVEN[1:])))
+    assert "takes at least 30.0 % of the time" in found.sentence
+    short = tuple(layer(f"reorder{place}", 1, None, category="reorder") for place in range(30))
+    assert only("much-rearranging", plain((*EVEN, *short)))
+    assert not only("much-rearranging", counted_dearly((*EVEN, *short)))
+    between = counted_dearly((layer("giant", 30, 0), *EVEN[1:]), unprofiled_latency_ns=100_000_000)
+    assert "takes 30.0 % of the time" in only("dominant-layer", between)[0].sentence
+
+
+def test_a_layer_that_counters_alone_may_have_put_far_below_its_roofline_is_let_be():
+    layers = tuple(replace(one, flops=10**6, data_bytes=1000) for one in EVEN)
+    peaks = (peak("f32", 1e9), peak(None, 1e12, PeakKind.BANDWIDTH, working_set_bytes=1000))
+    assert len(only("far-below-roofline", plain(layers), peaks=peaks)) == 8
+    assert not only("far-below-roofline", counted_dearly(layers), peaks=peaks)
+
+
+def test_a_layer_whose_time_is_too_uneven_is_told_by_its_median_and_nothing_is_advised_on_it():
+    held_up = replace(EVEN[0], time_ns=(1_000_000,) * 19 + (900_000_000,), flops=1, data_bytes=1)
+    rest = tuple(replace(one, time_ns=(1_000_000,) * 20) for one in EVEN[1:])
+    peaks = (peak("f32", 1e9), peak(None, 1e12, PeakKind.BANDWIDTH, working_set_bytes=1000))
+    found = advise(plain((held_up, *rest)), peaks=peaks)
+    assert not {one.rule for one in found} & {"dominant-layer", "far-below-roofline"}
+    (uneven,) = (one for one in found if one.rule == "uneven-layer")
+    assert (uneven.severity, [one.name for one in uneven.layers]) == (Severity.WARNING, ["layer0"])
+    assert uneven.sentence.endswith("86.8 % of the time, by means, and 1.000 ms, 12.5 %, by medians")
+    assert not only("uneven-layer", plain())
+
+
+def test_of_several_dominant_layers_one_is_to_be_looked_at_first_and_each_is_told_with_node_and_roof():
+    large = [layer(f"fused{group}", 40 - group, group, flops=10**6, data_bytes=1000) for group in range(2)]
+    more = (replace(relu(8), group=0), replace(relu(9), group=0))
+    peaks = (peak("f32", 1e9), peak(None, 1e12, PeakKind.BANDWIDTH, working_set_bytes=1000))
+    first, second = only("dominant-layer", plain((*large, *EVEN[2:]), nodes=(*NODES, *more)), peaks=peaks)
+    assert "the layer fused0 (Conv, of conv0 and 2 more nodes) alone takes" in first.sentence
+    assert first.sentence.endswith(", and reaches 2.5 % of what its roofline allows")
+    assert "(Conv, of conv1) alone" in second.sentence
+    assert first.remedy.startswith("look at this layer first") and second.remedy == "then look at this one"
+
+
 def test_low_coverage_names_the_layers_that_are_not_matched():
     stranger = layer("stranger", 10, None, category="engine_made")
     found = plain((*EVEN, stranger), coverage=Coverage(90, 80, 10, 0.1))
@@ -173,7 +219,9 @@ def test_settings_that_are_not_those_asked_for():
 
 def test_counters_that_distort():
     slow = plain(profiled_latency_ns=130, unprofiled_latency_ns=100)
-    assert only("distorted", slow)[0].evidence == {"profiled_to_unprofiled": 1.3}
+    (found,) = only("distorted", slow)
+    assert found.evidence == {"profiled_to_unprofiled": 1.3, "counters_ns_a_layer": 3.75}
+    assert "trust shares" not in found.remedy and "shares of short layers for too large" in found.remedy
     assert not only("distorted", plain(profiled_latency_ns=115, unprofiled_latency_ns=100))
     assert not only("distorted", plain(profiled_latency_ns=130, unprofiled_latency_ns=None))
 
@@ -192,6 +240,7 @@ def test_inferences_that_took_unlike_times():
 
     (found,) = only("uneven", of(10, 10, 20, 20, 30, 30))
     assert found.evidence == {"unevenness": pytest.approx(0.75)} and "differs by 75" in found.sentence
+    assert "suffer less" not in found.remedy
     assert not only("uneven", of(10, 10, 11, 10, 10, 99)), "single ones that were held up"
     assert not only("uneven", of(10, 99, 10)), "too few"
 
@@ -209,6 +258,7 @@ def test_a_pass_beside_others_says_so_and_who_they_are():
         f"while it was profiled, other processes used {5 * cores} % of the machine, most of it `pip` (pid 812)"
     )
     assert found.remedy.startswith("close `pip`, or measure when it has ended, and profile again")
+    assert "suffer less" not in found.remedy and "too large a share" in found.remedy
     assert not only("disturbed", beside(9 * cores)) and not only("disturbed", plain(bystanders=Bystanders()))
 
 
@@ -247,9 +297,36 @@ def test_layers_that_int8_made_slower_and_what_conversions_cost():
     (slower,) = only("slower-in-int8", quantized, plain())
     assert [one.name for one in slower.layers] == ["q2"]
     assert slower.evidence == {"layers": 1, "lost_ns": pytest.approx(4e6)}
+    assert slower.sentence.startswith("1 layer takes longer")
     (cost,) = only("int8-conversions", quantized, plain())
     assert cost.evidence["cost_ns"] == pytest.approx(4e6)
     assert [one.name for one in cost.layers] == ["convert"]
+
+
+def test_a_layer_that_is_slower_in_int8_within_noise_is_not_called_slower():
+    quantized = in_int8((5,) * 8)
+    shaky = replace(quantized.layers[2], time_ns=(5_000_000, 31_000_000, 6_000_000))
+    quantized = replace(quantized, layers=(*quantized.layers[:2], shaky, *quantized.layers[3:]))
+    assert not only("slower-in-int8", quantized, plain())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"engine": EngineRef("other", "default", "1.0")}, "another engine"),
+        ({"target": "nuc"}, "another target"),
+        ({"configuration": Configuration("GPU", 1, 2)}, "another device"),
+        ({"configuration": Configuration("CPU", 4, 3)}, "another batch and another number of cores"),
+        ({"nodes": tuple(relu(index) for index in range(8))}, "another model"),
+    ],
+)
+def test_a_profile_that_is_not_the_floating_one_on_equal_terms_is_not_held_against_an_int8_model(change, said):
+    slow = in_int8((14,) * 8)
+    assert only("slower-in-int8", slow, plain())
+    other = replace(plain(), **change)
+    assert not only("slower-in-int8", slow, other)
+    (why,) = only("against-unused", slow, other)
+    assert why.severity is Severity.NOTE and said in why.sentence
 
 
 def test_nothing_is_slower_in_int8_without_a_floating_side_or_without_slower_layers():
@@ -277,6 +354,11 @@ def test_int8_is_measured_by_one_command_configured_as_the_profile_which_names_a
     command = f"`enginebench run {name} int8:{name} --engine invented --device CPU --cores 2 --name int8`"
     assert f"made where there is none): {command}, then `enginebench compare int8`" in plainly.remedy
     assert f"there is one already, net-int8): {command}" in with_version.remedy
+
+
+def test_of_a_model_that_is_gone_no_command_is_advised_but_that_it_was_removed():
+    (found,) = only("int8-unused", plain(host=VNNI), is_model_gone=True)
+    assert "was removed" in found.remedy and "enginebench run" not in found.remedy
 
 
 def test_a_profile_that_no_plan_can_ask_for_is_advised_on_as_well():

@@ -7,6 +7,7 @@ import pytest
 import invented_profiles
 import invented_sweeps
 from controller.verdicts.pruning.passes import layer
+from enginebench_controller.graph.roofline import Note
 from enginebench_controller.records import LayerState
 from enginebench_ui.pages.profile.shapes.details import layer_details, sparsity_figure
 from enginebench_ui.pages.profile.shapes.layers import (
@@ -196,6 +197,16 @@ def test_shares_of_the_roofline_stand_in_hover_table_and_details():
     row = layer_rows(views, BASELINE)[0]
     assert (row["Of roof (%)"], row["Bound by"]) == (pytest.approx(100 * 2 / 9), "compute")
     assert ("Of its roofline", "22 % (compute-bound)") in layer_details(views[0]).figures
+
+
+def test_every_note_on_a_layer_above_its_roof_has_words_in_the_details():
+    profile = invented_sweeps.baseline()
+    layers = tuple(replace(one, flops=2_000_000, data_bytes=1_000) for one in profile.layers)
+    view, *_ = layer_views(replace(profile, layers=layers), invented_sweeps.peaks())
+    for note in Note:
+        noted = replace(view, place=replace(view.place, notes=(note,)))
+        (remark,) = [value for heading, value in layer_details(noted).figures if heading == "Remark"]
+        assert remark != note.value and len(remark) > 20
 
 
 def test_details_say_unknown_and_in_words_why_there_is_no_time(five):

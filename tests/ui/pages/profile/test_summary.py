@@ -229,9 +229,10 @@ def test_advice_of_one_rule_stands_together_with_links_to_its_layers():
     profile = invented_sweeps.baseline(ms=(9, 1, 18))
     views = advice_views(advise(profile, imposed=passes()))
 
-    (dominant,) = [view for view in views if view.rule == "dominant-layer"]
-    assert [link.position for link in dominant.layers] == [2, 0]
-    assert dominant.sentences[0].startswith("The layer layer2 (Conv) alone takes 60.0 %")
+    dominant, then = [view for view in views if view.rule == "dominant-layer"]
+    assert [[link.position for link in view.layers] for view in (dominant, then)] == [[2], [0]]
+    assert dominant.sentences[0].startswith("The layer layer2 (Conv, of conv2) alone takes 60.0 %")
+    assert then.remedy == "Then look at this one."
     assert dominant in of_severity(views, Severity.NOTE)
     assert advice_views(()) == ()
 

@@ -8,8 +8,8 @@ import streamlit as st
 from enginebench_controller.records import Measurement
 from enginebench_controller.stats.layers import unevenness
 from enginebench_controller.store.models import Contender, Experiment
-from enginebench_controller.verdicts.layers.advisor import INT8_UNUSED
 from enginebench_controller.verdicts.layers.profiles import told_remarks
+from enginebench_controller.verdicts.layers.quantizing import INT8_UNUSED
 from enginebench_ui.pages import NEW_BENCHMARK, NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.pages.compare import address, setup, stored
 from enginebench_ui.pages.compare.by_layer import show_layers, show_precisions, show_types

@@ -8,7 +8,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.records import ModelVersion, Peak, Profile, ProfileEntry
 from enginebench_controller.verdicts.layers.advice import Severity
-from enginebench_controller.verdicts.layers.advisor import INT8_UNUSED
+from enginebench_controller.verdicts.layers.quantizing import INT8_UNUSED
 from enginebench_ui.pages import PROFILE, PROFILES
 from enginebench_ui.pages.profile import stored
 from enginebench_ui.pages.profile.by_layer import Shown, Viewed, show_results, show_types

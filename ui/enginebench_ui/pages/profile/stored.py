@@ -12,7 +12,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.records import ModelVersion, Peak, Profile, ProfileEntry
-from enginebench_controller.records.model import int8_versions
+from enginebench_controller.records.model import int8_versions, is_gone
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.layers.advisor import advise
@@ -24,6 +24,7 @@ from enginebench_ui.shared.reading import (
     kept,
     kept_for_good,
     known_models,
+    library,
     place,
     profile_entries,
     stamp_of,
@@ -106,7 +107,8 @@ def advice(profile: Profile, passes: Sweep) -> tuple[Advice, ...]:
     ids = tuple(one.id for one in passes.passes)
     int8 = int8_versions(known_models(), profile.model_digest)
     digests = tuple(one.digest for one in int8)
-    return _advice(profile.id, stamp_of(found), ids, digests, profile, found, passes.passes, int8)
+    gone = is_gone(profile.model_digest, known_models(), library().versions())
+    return _advice(profile.id, stamp_of(found), ids, digests, gone, profile, found, passes.passes, int8)
 
 
 def exported(profile: Profile, form: ExportFormat) -> bytes:
@@ -144,9 +146,10 @@ def _advice(
     stamp: tuple[object, ...],
     pass_ids: tuple[str, ...],
     int8_digests: tuple[str, ...],
+    is_model_gone: bool,
     _profile: Profile,
     _found: Sequence[Peak],
     _passes: Sequence[Profile],
     _int8: Sequence[ModelVersion],
 ) -> tuple[Advice, ...]:
-    return advise(_profile, None, _found, _passes, int8_versions=_int8)
+    return advise(_profile, None, _found, _passes, int8_versions=_int8, is_model_gone=is_model_gone)

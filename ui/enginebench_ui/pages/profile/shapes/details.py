@@ -24,9 +24,11 @@ _TITLE = 72
 _NOTES = {
     "winograd": "Winograd: computed with fewer operations than are counted, so the rate is dense-equivalent",
     "sparse": "sparse: the engine leaves out products with zeros, so the rate is dense-equivalent",
+    "at most": "at most: counted with the larger branch of an If, where the smaller one may have run",
     "in cache": "in cache: bytes came faster than data of this size should, from a nearer cache",
     "too short": "too short: only a few steps of the engine's counter",
     "busy calibration": "busy calibration: the peaks were measured on a busy machine and are too low",
+    "unsteady calibration": "unsteady calibration: above a roof with a wide interval: the machine's speed changes",
     "unexplained": "beyond its roofline, and nothing explains it",
 }
 

@@ -19,7 +19,7 @@ from enginebench_controller.graph.roofline import (
     Roofline,
     Roofs,
     fitting_peaks,
-    roof_precision,
+    layer_precision,
     roofs_of,
 )
 from enginebench_controller.records import Peak, Profile
@@ -77,9 +77,8 @@ def calibration_command(profile: Profile) -> str:
 def _roofs(profile: Profile, layers: Sequence[LayerView], peaks: Sequence[Peak]) -> tuple[Roofs, ...]:
     """One for each precision that layers ran in, or the whole run where they do not tell."""
     own = fitting_peaks(profile, peaks)
-    effective = profile.effective.precision
-    words = dict.fromkeys(layer.precision or (str(effective.value) if effective else "") for layer in layers)
-    precisions = dict.fromkeys(filter(None, map(roof_precision, words)))
+    of_layers = (layer_precision(profile, profile.layers[one.position]) for one in layers)
+    precisions = dict.fromkeys(filter(None, of_layers))
     asked = profile.configuration
     found = [roofs_of(own, profile.engine, asked.device, asked.cores, precision) for precision in precisions]
     return tuple(roofs for roofs in found if roofs is not None and roofs.flops_per_s and roofs.bandwidths)
