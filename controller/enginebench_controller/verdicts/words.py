@@ -3,15 +3,12 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from enginebench_controller.plan.configurations import describe_asked
 from enginebench_controller.records import Configuration, Failure, Measurement, Profile
 from enginebench_controller.records.cause import cause, last_words
 from enginebench_controller.verdicts.parity import engine_label
-
-if TYPE_CHECKING:  # it brings NumPy, and every table takes its words from here
-    from enginebench_controller.verdicts.pairing import Compared, Unmatched
 
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 _WHERE_A_REASON_BEGINS = re.compile(r": | \(|; ")
@@ -133,12 +130,30 @@ def short(value: float | None) -> str:
     return f"{value:.0f}"
 
 
-def model_words(compared: "Compared") -> str:
+class _Both(Protocol):
+    """Two measurements that are compared."""
+
+    @property
+    def first(self) -> Measurement: ...
+    @property
+    def second(self) -> Measurement: ...
+
+
+class _Lacking(Protocol):
+    """A measurement without a like in the benchmark that is called so."""
+
+    @property
+    def measurement(self) -> Measurement: ...
+    @property
+    def called(self) -> str: ...
+
+
+def model_words(compared: _Both) -> str:
     """The model of both sides, or the version of each: `squeezenet → squeezenet-int8`."""
     return _of_both(compared.first.model_name, compared.second.model_name)
 
 
-def asked_words(compared: "Compared", told: Callable[[Configuration], object]) -> str:
+def asked_words(compared: _Both, told: Callable[[Configuration], object]) -> str:
     """What was asked of both sides, or of each: `batch 1, 2 cores → batch 8, 2 cores`."""
     return _of_both(told(compared.first.configuration), told(compared.second.configuration))
 
@@ -154,7 +169,7 @@ def side_words(measurement: Measurement) -> str:
     return f"{engine_label(measurement)} {got.value if got else asked}"
 
 
-def sides_words(compared: "Compared") -> tuple[str, str]:
+def sides_words(compared: _Both) -> tuple[str, str]:
     """The same of both sides, each with its target where they are of two."""
     first, second = compared.first, compared.second
     words = side_words(first), side_words(second)
@@ -163,7 +178,7 @@ def sides_words(compared: "Compared") -> tuple[str, str]:
     return f"{words[0]} on {first.target}", f"{words[1]} on {second.target}"
 
 
-def unmatched_lines(unmatched: "Iterable[Unmatched]", most: int = MOST_WHOLE) -> Iterator[str]:
+def unmatched_lines(unmatched: Iterable[_Lacking], most: int = MOST_WHOLE) -> Iterator[str]:
     """A line for each benchmark that lacks something of the first, of which so many are named at most."""
     lacking: dict[str, list[Measurement]] = {}
     for one in unmatched:
