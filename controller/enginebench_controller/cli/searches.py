@@ -99,10 +99,8 @@ def insist(home: Home, search: Search) -> None:
     Raises `InputError` as the others do, and where the search is gone or stays under way in another command.
     """
     with _held_in_time(home, search):
-        stored = as_stored(home, search)
+        as_stored(home, search)
         keep_asked(home, replace(asked_of(home, search), force=True), search)
-    if stored.answer is None:  # by its lock alone `resume` knows of an interrupted search, and `held` took that away
-        orders_file(home, search.id).with_suffix(".lock").touch()
 
 
 def asked_of(home: Home, search: Search) -> AskedFiles:

@@ -513,3 +513,15 @@ def test_several_are_removed_at_once_and_none_where_a_name_means_nothing(tmp_pat
     assert removed("b0000000", "duel 1", "duel 1", answers="n\ny\n") == 0
     assert left() == {"b0000000", "b0000002"}
     assert removed("b0000000", "b0000002", "--yes") == 0 and left() == set()
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1)])
+def test_a_step_that_is_named_beside_its_search_goes_or_stays_with_it(tmp_path, monkeypatch, answer, left) -> None:
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    store, search = Home(tmp_path).store, invented_bisects.search(None)
+    store.add_search(search)
+    store.add_benchmark(replace(invented.benchmark("b0000001", "a step"), plan={"search": {"id": search.id, "step": 1}}))
+    for names in (["b0000001", search.id], [search.id, "b0000001"])[:2 if left else 1]:
+        found = CliRunner().invoke(make_app(), ["remove", *names], input=answer)
+        assert found.exit_code == 0, found.output
+        assert len(store.searches()) == len(store.steps_of(search.id)) == left

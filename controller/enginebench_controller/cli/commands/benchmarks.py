@@ -183,7 +183,10 @@ def remove(
     home = home_to_change()
     store = home.store
     meant = {one.id: one for name in names for one in [_search_meant(store, name) or store.benchmark(name)]}
+    steps = {step.id for one in meant.values() if isinstance(one, Search) for step in store.steps_of(one.id)}
     for one in meant.values():
+        if one.id in steps:  # it goes, or stays, with its search
+            continue
         what, all_of_it = ("search", "all its steps and their") if isinstance(one, Search) else ("benchmark", "all its")
         if not (yes or confirmed(f"remove {what} {one.id} ({one.name}) with {all_of_it} measurements?")):
             continue

@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +33,20 @@ def held(home: Home, search_id: str) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout:
         raise InputError(f"the search {search_id} is under way in another command: wait for that") from None
-    goes_on = False
     try:
         yield
-    except BaseException:
-        goes_on = True
-        with suppress(EnginebenchError):
-            goes_on = bool(home.store.searches_meant(search_id))  # and else it was refused before it began
-        raise
     finally:
-        if not goes_on:  # nobody asks for it any more
+        if not _goes_on(home, search_id):  # nobody asks for it any more
             Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
+
+
+def _goes_on(home: Home, search_id: str) -> bool:
+    """Whether a search lacks its answer, as one does not that was refused before it began; so where nobody can say."""
+    try:
+        return any(one.answer is None for one in home.store.searches_meant(search_id))
+    except EnginebenchError:
+        return True
 
 
 def orders_file(home: Home, search_id: str) -> Path:

@@ -64,7 +64,10 @@ def forget(*names: str) -> None:
 
 
 def follow(key: str, state: Any) -> str:
-    """Bring a widget to what the address says, before it is drawn; return its key."""
-    if st.session_state.get(key) != state:
-        st.session_state[key] = state
+    """Bring a widget to what the address says, before it is drawn; return its key.
+
+    In each run, also where the session knows it already: only a run that sets it tells the browser, and of a run that
+    another one overtakes Streamlit throws away what it had not sent.
+    """
+    st.session_state[key] = state
     return key
