@@ -522,7 +522,7 @@ def test_a_step_that_is_named_beside_its_search_goes_or_stays_with_it(tmp_path, 
     store.add_search(search)
     plan = {"search": {"id": search.id, "step": 1}}
     store.add_benchmark(replace(invented.benchmark("b0000001", "a step"), plan=plan))
-    for names in (["b0000001", search.id], [search.id, "b0000001"])[:2 if left else 1]:
+    for names in (["b0000001", search.id], [search.id, "b0000001"])[: 2 if left else 1]:
         found = CliRunner().invoke(make_app(), ["remove", *names], input=answer)
         assert found.exit_code == 0, found.output
         assert len(store.searches()) == len(store.steps_of(search.id)) == left
