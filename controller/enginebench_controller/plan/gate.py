@@ -72,15 +72,8 @@ def parse_sides(model: str | None, base: str, head: str, engine: str | None) -> 
     engine = engine or None  # a script has an empty one where nobody names any
     if model is not None:
         first, second = (_engine_side(name, text, engine) for name, text in (("--base", base), ("--head", head)))
-        if (
-            engine
-            and not any(_names_no_engine(text) for text in (base, head))
-            and engine
-            not in (
-                first.engine,
-                second.engine,
-            )
-        ):
+        names_theirs = not any(_names_no_engine(text) for text in (base, head))
+        if engine and names_theirs and engine not in (first.engine, second.engine):
             raise InputError(
                 f"--engine {engine} is used by neither side, as --base {base} and --head {head} name their own: leave "
                 "it out, or leave theirs out"
@@ -114,7 +107,8 @@ def _reads_as_model(text: str) -> bool:
 
 def _engine_side(name: str, text: str, engine: str | None) -> GateSide:
     if text.startswith(PLUGIN):
-        return GateSide(text, engine=engine, plugin=_project(name, text))
+        own = GateSide(text, plugin=_project(name, text))
+        return own if engine is None else _completed(name, own, _engine_side("--engine", engine, None))
     found = _ENGINE.fullmatch(text)
     if found is None or not text or (found["engine"] == text and _reads_as_model(text)):
         raise InputError(f"{name} {text!r} is not of the form {FORMS}; two models are compared without MODEL")
@@ -134,17 +128,16 @@ def _names_no_engine(text: str) -> bool:
 
 def _completed(name: str, side: GateSide, common: GateSide) -> GateSide:
     """A side that names no engine, on the one that both have in common. Raises `InputError` where both say which."""
-    if (side.version or side.environment) and (common.version or common.environment):
-        raise InputError(
-            f"{name} {side.text} and --engine {common.text} both say which {common.engine}: leave it out of one"
-        )
+    if all(one.version or one.environment or one.plugin for one in (side, common)):
+        which = common.engine or "engine"
+        raise InputError(f"{name} {side.text} and --engine {common.text} both say which {which}: leave it out of one")
     return replace(
         side,
         engine=common.engine,
         version=side.version or common.version,
         environment=side.environment or common.environment,
         options={**common.options, **side.options},
-        plugin=common.plugin,
+        plugin=side.plugin or common.plugin,
     )
 
 

@@ -64,15 +64,10 @@ class Point:
     is_given: bool = True
 
     @property
-    def variant(self) -> tuple[str, str, str, str]:
-        """What decides its outputs but for rounding: engine, environment, model version and precision."""
-        case = self.case
-        return case.engine.name, case.engine.environment, case.model.original_digest, case.configuration.precision
-
-    @property
-    def on_device(self) -> tuple[str, ...]:
-        """Its variant and its device, each of which may compute it in its own way."""
-        return *self.variant, self.case.configuration.device
+    def variant(self) -> tuple[str, ...]:
+        """What decides its outputs but for rounding: engine, environment, model version, precision and device."""
+        engine, wanted = self.case.engine, self.case.configuration
+        return engine.name, engine.environment, self.case.model.original_digest, wanted.precision, wanted.device
 
 
 @dataclass(frozen=True)
@@ -245,14 +240,14 @@ def _check_cores(order: RecommendOrder, cases: Iterable[Case], snapshot: TargetS
 
 
 def compared(points: Sequence[Point]) -> tuple[int, ...]:
-    """The places of those that tell how far outputs are from those of the model as given: one of each variant on each
-    device, the model as given first; none of a family in which all are that.
+    """The places of those that tell how far outputs are from those of the model as given: one of each variant, the
+    model as given first; none of a family in which all are that.
     """
     mixed = {one.family for one in points if one.is_given} & {one.family for one in points if not one.is_given}
     plainest: dict[tuple[str, ...], int] = {}
     for place in sorted(range(len(points)), key=lambda one: _plainness(points[one])):
         if points[place].family in mixed:
-            plainest.setdefault(points[place].on_device, place)
+            plainest.setdefault(points[place].variant, place)
     return tuple(sorted(plainest.values(), key=lambda one: (not points[one].is_given, one)))
 
 

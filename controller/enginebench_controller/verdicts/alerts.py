@@ -215,10 +215,9 @@ def _lasts(alerts: Sequence[Alert], parts: Sequence[Sequence[TrendPoint]]) -> bo
     values = [[found for one in part if (found := value(first.history, one))] for part in parts]
     steps = zip(later, pairwise(values[1:]), strict=True)
     others = sum(_not_the_engine(one, log(median(end) / median(begin)), value) for one, (begin, end) in steps)
-    own = _of_the_machine(first, value)
+    # A change that is the machine's says nothing of an engine's part in it.
+    own = 0.0 if first.cause is Cause.MACHINE else _of_the_machine(first, value)
     change = log(first.change) - own
-    if change * log(first.change) <= 0:  # it was the machine's altogether, and says nothing of the engine's part
-        own, change = 0.0, log(first.change)
     was, now = values[0], [one / exp(others + own) for one in values[-1]]
     left = log(median(now) / median(was)) * (1 if change > 0 else -1)
     if left <= log1p(GateRule.tolerance):

@@ -172,8 +172,16 @@ def test_several_engines_of_a_plugin_need_a_name(project) -> None:
     both = target(engine("one", place), engine("two", place))
     with pytest.raises(InputError, match=r"brings several engines \(one, two\)"):
         chosen_engine(side, both)
-    named, _ = parse_sides("m", f"plugin:{project}", "x", "two")
+    named, other = parse_sides("m", f"plugin:{project}", ":b=2", "two:a=1")
     assert chosen_engine(named, both) == f"two@{place}"
+    assert (named.engine, named.options, other.options) == ("two", {"a": "1"}, {"a": "1", "b": "2"})
+
+
+@pytest.mark.parametrize("common", ["ort==1.2", "ort@env", "plugin:{}"])
+def test_of_a_plugin_project_nothing_else_says_which_engine_it_is(project, common) -> None:
+    plugin, common = f"plugin:{project}", common.format(project)
+    with pytest.raises(InputError, match=re.escape(f"--base {plugin} and --engine {common} both say which ")):
+        parse_sides("m", plugin, plugin, common)
 
 
 def test_the_engine_of_a_side_owns_its_options() -> None:

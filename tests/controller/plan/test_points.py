@@ -375,9 +375,9 @@ def test_on_each_device_outputs_are_compared() -> None:
         replace(one, case=replace(one.case, configuration=replace(one.case.configuration, device="GPU")))
         for one in found
     ]
-    here = [found[place].on_device for place in compared(found)]
+    here = [found[place].variant for place in compared(found)]
     both = [*found, *elsewhere]
-    assert {both[place].on_device for place in compared(both)} == {*here, *((*one[:-1], "GPU") for one in here)}
+    assert {both[place].variant for place in compared(both)} == {*here, *((*one[:-1], "GPU") for one in here)}
 
 
 def test_where_all_are_as_given_nothing_is_compared() -> None:

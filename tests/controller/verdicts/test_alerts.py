@@ -251,6 +251,15 @@ def test_of_the_first_change_what_the_machine_did_is_no_part_that_a_version_mend
     assert levels_[0].lasts is lasts
 
 
+@pytest.mark.parametrize("reference", [1.19, 1.21])
+def test_a_change_that_is_the_machines_lasts_while_the_machine_is_as_slow(store, reference):
+    """An engine that got faster meanwhile undoes none of it, on whichever side of the times the noise is."""
+    first, _ = levels(
+        store, 1.0, 1.2, 1.12, versions=("1.0", "2.0", "3.0"), reference=(1.0, reference, reference), noise=0.001
+    )
+    assert first.cause is Cause.MACHINE and first.lasts
+
+
 @pytest.mark.parametrize(
     ("sizes", "third", "lasts"),
     [((4, 8, 4), 1.17, True), ((3, 12, 6), 1.17, True), ((4, 8, 4), 1.0, False), ((8, 8, 8), 1.17, True)],

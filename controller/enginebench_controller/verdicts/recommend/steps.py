@@ -123,9 +123,9 @@ def stored_step(
 
 def output_differences(
     points: Sequence[Point], differences: Iterable[Mapping[int, float]]
-) -> dict[tuple[str, str, str, str], float]:
+) -> dict[tuple[str, ...], float]:
     """How far the outputs of each variant are from those of the model as given, at the most that was seen."""
-    found: dict[tuple[str, str, str, str], float] = {}
+    found: dict[tuple[str, ...], float] = {}
     for step in differences:
         for place, one in step.items():
             variant = points[place].variant
@@ -268,13 +268,13 @@ def _judged(
 
 
 def _of_variants(points: Sequence[Point], wrong: Mapping[int, str], right: Set[int]) -> dict[int, str]:
-    """All points of the variants, each on its device, whose plainest point is `wrong`, but for those seen to be right.
+    """All points of the variants whose plainest point is `wrong`, but for those seen to be right.
 
     What is wrong of the weights is so at every size, and at others there may be nothing to compare with. A larger
     batch, or another way to ask, may be wrong for itself alone.
     """
-    why = {points[place].on_device: wrong[place] for place in compared(points) if place in wrong}
-    found = {place: why.get(one.on_device, "") for place, one in enumerate(points)}
+    why = {points[place].variant: wrong[place] for place in compared(points) if place in wrong}
+    found = {place: why.get(one.variant, "") for place, one in enumerate(points)}
     return {place: reason for place, reason in found.items() if reason and place not in right}
 
 
@@ -306,7 +306,7 @@ def _too_far(
     if limit is None:
         return {}
     known = output_differences(points, differences)
-    why: dict[tuple[str, str, str, str], str] = {}
+    why: dict[tuple[str, ...], str] = {}
     for place, check in checks.items():
         variant = points[place].variant
         if variant not in known:

@@ -25,7 +25,13 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.store.store import BenchmarkBundle
 from enginebench_controller.verdicts.recommend.candidates import Step
-from enginebench_controller.verdicts.recommend.steps import figures_of, reading_of, seconds_of, stored_step
+from enginebench_controller.verdicts.recommend.steps import (
+    figures_of,
+    output_differences,
+    reading_of,
+    seconds_of,
+    stored_step,
+)
 from invented_recommendations import order, points
 
 BENCHMARK = invented.benchmark()
@@ -225,6 +231,36 @@ def test_what_is_wrong_when_asked_in_another_way_refuses_that_alone(tmp_path):
     changes = {"": off(scores(), 0.01), "async": off(scores(), 0.9)}
     refused, _, places = judged(tmp_path, DerivationKind.QUANTIZED, changes)
     assert refused.keys() == {places["async"]}
+
+
+def test_outputs_that_are_too_far_off_on_one_device_refuse_the_version_there_alone(tmp_path):
+    on_processor, versions = of_versions(DerivationKind.QUANTIZED)
+    on_gpu = [replace(one, case=on(one.case, "GPU")) for one in on_processor]
+    found = [*on_processor, *on_gpu]
+    given, near, far = (
+        next(p for p in compared(found) if test(found[p]))
+        for test in (
+            lambda one: one.is_given and one.case.configuration.device == "CPU",
+            lambda one: not one.is_given and one.case.configuration.device == "CPU",
+            lambda one: not one.is_given and one.case.configuration.device == "GPU",
+        )
+    )
+    ran = {given: scores(), near: off(scores(), 1e-4), far: off(scores(), 0.04)}
+    ones = [of_point(found[p], invented.measured(f"m{p:07}", captured_outputs=captured(its))) for p, its in ran.items()]
+    store = Home(tmp_path).store
+    for version in versions:
+        store.save_model(version)
+    store.add_bundles([BenchmarkBundle(BENCHMARK, tuple(ones), (invented.snapshot(),))])
+    asked = order(max_latency=None, max_output_difference="1%")
+    told = stored_step(store, asked, found, Step(StepPurpose.LOOK, tuple(ran), 1, 0.5), BENCHMARK)
+    assert told.taken.refused.keys() == {p for p, one in enumerate(found) if one.variant == found[far].variant}
+    differences = output_differences(found, [told.differences])
+    assert differences[found[near].variant] < 0.01 < differences[found[far].variant]
+
+
+def on(case, device):
+    """The case on another device."""
+    return replace(case, configuration=replace(case.configuration, device=device))
 
 
 def test_what_was_seen_to_be_right_stays_though_the_plainest_is_wrong(tmp_path):
