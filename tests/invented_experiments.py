@@ -20,6 +20,7 @@ def contender(**fields):
         with_numbers=1,
         profiles=0,
         best_items_per_s=100.0,
+        best_benchmark_id="b0000001",
         last_at_unix_ns=invented.CREATED_NS,
     )
     return replace(whole, **fields)

@@ -211,8 +211,9 @@ def test_cores_said_by_a_word_are_taken_over_and_opened_from_an_address(asked, m
 def test_an_open_loop_on_inputs_of_ones_own_is_the_same_in_a_form_that_begins_with_it(asked, model, tmp_path):
     (folder := tmp_path / "photos").mkdir()
     np.save(folder / "a.npy", np.zeros((1, 3, 4, 4), np.float32))
-    driven = {"load": ["open-loop"], "requests": [4], "rate": [50, 62.5]}
-    fed = {"input_folder": str(folder), "inputs": 3, "seed": 7}
+    driven = {"load": ["open-loop"], "requests": [4], "rate": [50, 62.5], "arrivals": "constant"}
+    image = {"resize": "crop", "layout": "nchw", "scale": 0.5, "mean": [0.1, 0.2, 0.3], "std": [2.0]}
+    fed = {"input_folder": str(folder), "inputs": 3, "seed": 7, "image": image}
     plan = make_plan({"models": [model.digest], "engines": ["x"], "name": "tiny on x", **driven, **fed}, "t").document()
     app = opened(NEW_BENCHMARK, **dict(address_of(plan)))
     assert texts(app.error) == []

@@ -45,7 +45,8 @@ class Contender:
     """A model version on an engine, in one environment, of a target, on one device.
 
     `experiments` were measured there, of which `with_numbers` came to any; both are 0 where there are only profiles.
-    `best_items_per_s` is the largest throughput, `last_at_unix_ns` the newest start; None where unknown.
+    `best_items_per_s` is the largest throughput of those that count, measured in `best_benchmark_id`, and
+    `last_at_unix_ns` the newest start; None where unknown.
     """
 
     model_digest: str
@@ -58,6 +59,7 @@ class Contender:
     with_numbers: int
     profiles: int
     best_items_per_s: float | None
+    best_benchmark_id: str | None
     last_at_unix_ns: int | None
 
 
@@ -132,9 +134,14 @@ _CONTENDERS = f"""
             arg_max(model_name, coalesce(started_at_unix_ns, 0)) AS model_name,
             count(*) AS experiments,
             count(throughput_items_per_s) AS with_numbers,
-            max(throughput_items_per_s) AS best_items_per_s,
+            max(throughput_items_per_s) FILTER (counts) AS best_items_per_s,
+            first(benchmark_id ORDER BY throughput_items_per_s DESC NULLS LAST, id) FILTER (counts)
+                AS best_benchmark_id,
             max(started_at_unix_ns) AS last_at_unix_ns
-        FROM {MEASUREMENTS} GROUP BY ALL
+        FROM (
+            SELECT *, throughput_items_per_s IS NOT NULL AND NOT list_contains(?::VARCHAR[], id) AS counts
+            FROM {MEASUREMENTS}
+        ) GROUP BY ALL
     ), profiled AS (
         SELECT model_digest, engine, environment, target, device,
             arg_max(model_name, created_at_unix_ns) AS profiled_name,
@@ -148,6 +155,7 @@ _CONTENDERS = f"""
         coalesce(with_numbers, 0) AS with_numbers,
         coalesce(profiles, 0) AS profiles,
         best_items_per_s,
+        best_benchmark_id,
         greatest(last_at_unix_ns, profiled_at_unix_ns) AS last_at_unix_ns
     FROM measured FULL JOIN profiled USING (model_digest, engine, environment, target, device)
     ORDER BY model_name, model_digest, best_items_per_s DESC NULLS LAST, engine, environment, target, device"""  # noqa: S608  # names of ours
@@ -233,13 +241,13 @@ class ModelStore(StoreFile):
             blocks = parts(connection, "blocks", "process, block", from_block_row, best)  # which tell of disturbances
         return tuple(_project(row, tuple(processes[row["id"]]), tuple(blocks[row["id"]])) for row in found)
 
-    def contenders(self) -> tuple[Contender, ...]:
+    def contenders(self, wrong: Collection[str] = ()) -> tuple[Contender, ...]:
         """Return each model version × engine × target × device that can be compared, by model, then the fastest.
 
-        That is what was measured or profiled.
+        That is what was measured or profiled. The measurements `wrong` are nobody's best.
         """
         with self._reading() as connection:
-            return tuple(Contender(**row) for row in rows(connection, _CONTENDERS))
+            return tuple(Contender(**row) for row in rows(connection, _CONTENDERS, list(wrong)))
 
     def experiments(
         self, contender: Contender, *, repeats: bool = False, also: Collection[str] = ()

@@ -41,6 +41,14 @@ def test_each_model_engine_target_and_device_is_a_contender_with_its_best_throug
     assert (found["fake", "CPU"].experiments, found["fake", "CPU"].with_numbers) == (2, 2)
     broken = found["fake-broken", "CPU"]
     assert (broken.experiments, broken.with_numbers, broken.best_items_per_s) == (1, 0, None)
+    assert (found["fake", "CPU"].best_benchmark_id, broken.best_benchmark_id) == (fast.benchmark_id, None)
+
+
+def test_what_does_not_count_is_nobodys_best(store):
+    slow, fast = measure(store, "m1", latency_ms=8.0), measure(store, "m2", latency_ms=2.0)
+    assert [one.best_items_per_s for one in store.contenders([fast.id])] == [slow.throughput_items_per_s]
+    (none,) = store.contenders([slow.id, fast.id])
+    assert (none.best_items_per_s, none.best_benchmark_id, none.with_numbers) == (None, None, 2)
 
 
 def test_what_was_only_profiled_can_be_compared_too(store):

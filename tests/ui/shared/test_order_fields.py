@@ -88,6 +88,21 @@ def test_an_address_begins_a_form_where_a_plan_was():
     ]
 
 
+def test_an_address_says_how_requests_arrive_and_how_images_become_tensors():
+    image = {"resize": "crop", "layout": "nhwc", "scale": 0.5, "mean": [0.1, 0.2, 0.3]}
+    asked = {"models": ["m"], "load": ["open-loop"], "rate": [50], "arrivals": "constant", "input_folder": "/photos"}
+    said = dict(address_of(make_plan(asked | {"image": image}, "t").document()))
+    assert said["arrivals"] == "constant"
+    assert {name: value for name, value in said.items() if name.startswith("image_")} == {
+        "image_resize": "crop",
+        "image_layout": "nhwc",
+        "image_scale": "0.5",
+        "image_mean": "0.1, 0.2, 0.3",
+    }
+    plain = dict(address_of(make_plan({"models": ["m"]}, "t").document()))
+    assert not [name for name in plain if name == "arrivals" or name.startswith("image_")]
+
+
 def test_an_address_says_how_often_requests_arrive_and_what_the_model_is_fed():
     fed = {"input_folder": "/data/photos", "inputs": 3, "seed": 7}
     plan = make_plan({"models": ["m"], "load": ["open-loop"], "rate": [50, 62.5], **fed}, "t")

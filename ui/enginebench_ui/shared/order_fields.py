@@ -1,18 +1,21 @@
 """What a form offers, and from what it holds to the fields of a plan and back; names of uploads are checked here."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, get_args
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.models.inputs.arrays import ImageOptions, Layout, Resize
 from enginebench_controller.models.inputs.shapes import separated, split_by_input, split_shapes
 from enginebench_controller.plan.configurations import usable_cores
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import (
     IMPOSED_SPARSITY,
     LOCAL_TARGET,
+    ArrivalProcess,
     AvailableEngine,
     Engine,
     Hint,
@@ -55,6 +58,9 @@ Fields = dict[str, Any]
 PRECISIONS = (*(str(one) for one in Precision if one is not Precision.DEFAULT), str(Precision.DEFAULT))
 LOADS = tuple(load.value for load in Load)
 HINTS = tuple(hint.value for hint in Hint)
+ARRIVALS = (ArrivalProcess.POISSON.value, ArrivalProcess.CONSTANT.value)
+RESIZES: tuple[str, ...] = get_args(Resize)
+LAYOUTS: tuple[str, ...] = get_args(Layout)
 
 
 class Thoroughness(StrEnum):
@@ -153,9 +159,16 @@ def address_of(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     said += [(name, str(value)) for name in ("precision", "load", "hint") for value in axes.get(name, ())]
     said += [("streams", ", ".join(map(str, axes["streams"])))] if axes.get("streams", [1]) != [1] else []
     said += [(name, ", ".join(map(str, axes[name]))) for name in ("requests", "rate") if axes.get(name)]
+    said += [("arrivals", evenly)] if (evenly := ArrivalProcess.CONSTANT.value) == plan.get("arrivals") else []
     told = ((name, plan.get(field)) for name, field in _INPUTS.items())
     said += [(name, str(value)) for name, value in told if value and isinstance(value, str | int)]
     said += [(name, _pairs_text(pairs)) for name, field in _PAIRS.items() if (pairs := _by_name(plan.get(field)))]
+    image = _by_name(plan.get("image"))
+    said += [
+        (f"image_{name}", ", ".join(_several(one)) or str(one))
+        for name in (each.name for each in dataclasses.fields(ImageOptions))
+        if (one := image.get(name)) and one != RESIZES[0]
+    ]
     return said
 
 

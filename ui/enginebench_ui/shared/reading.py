@@ -22,7 +22,6 @@ from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import (
     NOISE_AGE_NS,
     Benchmark,
-    Measurement,
     ModelVersion,
     Noise,
     Peak,
@@ -32,7 +31,7 @@ from enginebench_controller.records import (
     Target,
     TargetSnapshot,
 )
-from enginebench_controller.store.benchmarks import BenchmarkPage, Fastest
+from enginebench_controller.store.benchmarks import BenchmarkPage
 from enginebench_controller.store.measurements import Headline, MeasuredCell
 from enginebench_controller.store.models import Project
 from enginebench_controller.store.store import BenchmarkBundle, Store
@@ -140,7 +139,7 @@ def models(store: Store) -> tuple[ModelVersion, ...]:
 
 def projects() -> tuple[Project, ...]:
     """Return each model version × engine × target with the best measured there, by model, then the fastest first."""
-    return _rightly(_projects, lambda found: (one.best for one in found))
+    return rightly(_projects, lambda found: (one.best.benchmark_id for one in found if one.best))
 
 
 @kept(4)
@@ -148,15 +147,15 @@ def _projects(store: Store, wrong: frozenset[str]) -> tuple[Project, ...]:
     return store.projects(wrong)
 
 
-def _rightly(read: Callable[[frozenset[str]], R], best: Callable[[R], Iterable[Measurement | Fastest | None]]) -> R:
-    """What `read` returns, given the measurements that cannot be the best of anything: a fast wrong answer is none.
+def rightly(read: Callable[[frozenset[str]], R], best: Callable[[R], Iterable[str]]) -> R:
+    """Return what `read` does, given the measurements that cannot be the best of anything: a fast wrong answer is none.
 
-    They are looked for in the benchmarks of what would be `best`, until it is right.
+    They are looked for in the benchmarks, by id, of what would be `best`, until it is right.
     """
     wrong: frozenset[str] = frozenset()
     while True:
         found = read(wrong)
-        asked = dict.fromkeys(one.benchmark_id for one in best(found) if one is not None)
+        asked = dict.fromkeys(best(found))
         sizes = _sizes()  # of now: what was read before may have been removed since
         if (more := wrong.union(*(_wrong(one, sizes.get(one, 0)) for one in asked))) == wrong:
             return found
@@ -277,7 +276,8 @@ def stamp_of(found: Iterable[Peak]) -> tuple[object, ...]:
 
 def listed(search: str, size: int, page: int) -> BenchmarkPage:
     """Return a page of the list, newest first."""
-    return _rightly(partial(_listed, search, size, page), lambda found: (one.fastest for one in found.listed))
+    read = partial(_listed, search, size, page)
+    return rightly(read, lambda found: (one.fastest.benchmark_id for one in found.listed if one.fastest))
 
 
 @kept(8)

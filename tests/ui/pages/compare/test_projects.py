@@ -85,8 +85,10 @@ def test_a_large_throughput_stands_in_full():
 
 
 def test_an_environment_and_unknown_numbers_are_named():
-    one = contender(environment="legacy", best_items_per_s=None, experiments=0, profiles=2)
+    one = contender(environment="legacy", best_items_per_s=None, experiments=0, with_numbers=0, profiles=2)
     assert labels([one])[contender_key(one)] == "invented · fake@legacy · local · CPU · no numbers yet"
+    wrong = contender(best_items_per_s=None)
+    assert labels([wrong])[contender_key(wrong)] == "invented · fake · local · CPU · no numbers that count"
     assert facts(one) == "model abababababab · 0 measurements, 2 profiles"
 
 

@@ -16,9 +16,12 @@ from enginebench_ui.pages.new_benchmark.shapes import cell_grid, legend, same_co
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one, choose_view
 from enginebench_ui.shared.order_fields import (
+    ARRIVALS,
     HINTS,
+    LAYOUTS,
     LOADS,
     PRECISIONS,
+    RESIZES,
     THOROUGHNESS,
     THOROUGHNESS_HELP,
     Fields,
@@ -71,6 +74,7 @@ def choose_load() -> Fields:
             help_text = "sync: one by one; async: several in flight; open-loop: as arrivals are scheduled."
             load = _several("Load", LOADS, "load", [Load.SYNC.value], help_text)
             requests = rate = ""
+            arrivals: str | None = None
             if set(load) - {Load.SYNC.value}:
                 requests = st.text_input(
                     "Requests in flight",
@@ -82,7 +86,14 @@ def choose_load() -> Fields:
                 rate = st.text_input(
                     "Arrivals a second", key="rate", placeholder="Such as 50, 100", bind="query-params"
                 )
-    axes = {"precision": precision, "hint": hint, "load": load}
+                arrivals = st.selectbox(
+                    "Spacing of arrivals",
+                    ARRIVALS,
+                    key="arrivals",
+                    bind="query-params",
+                    help="poisson: at random, as many independent users send; constant: evenly.",
+                )
+    axes = {"precision": precision, "hint": hint, "load": load, "arrivals": arrivals}
     return stated(axes | {"streams": listed(streams), "requests": listed(requests), "rate": listed(rate)})
 
 
@@ -131,14 +142,47 @@ def choose_inputs() -> Fields:
                 height=121,
                 bind="query-params",
             )
+        image = _choose_image() if folder.strip() else {}
     said = {
         "input_folder": folder.strip(),
+        "image": image,
         "shapes": shapes(shape),
         "batch_axis": by_input(axis, "Batch axes"),
         "input_values": by_input(values, "Values of inputs"),
         "options": options(given),
     }
     return {"inputs": count, "seed": seed} | stated(said)
+
+
+def _choose_image() -> Fields:
+    """How the images of a folder become tensors; what nobody says is left to the plan."""
+    first, second, third = st.columns(3)
+    resize = first.selectbox(
+        "Image resize",
+        RESIZES,
+        key="image_resize",
+        bind="query-params",
+        help="crop keeps the aspect ratio and cuts what is over; stretch does not.",
+    )
+    layout = second.selectbox(
+        "Image layout",
+        LAYOUTS,
+        None,
+        key="image_layout",
+        bind="query-params",
+        placeholder="as the model",
+        help="Where the channels are; the model's shape suggests it where nobody says.",
+    )
+    scale, mean, std = (
+        column.text_input(f"Image {name}", key=key, placeholder=usual, bind="query-params", help=what)
+        for column, name, key, usual, what in (
+            (third, "scale", "image_scale", "1/255", "Pixels, 0 to 255, are multiplied by it; by 1 for whole numbers."),
+            (first, "mean", "image_mean", "0", "Subtracted after scaling: one number, or one a channel."),
+            (second, "deviation", "image_std", "1", "Divided by at last: one number, or one a channel."),
+        )
+    )
+    said = {"resize": resize, "layout": layout, "scale": scale.strip(), "mean": listed(mean), "std": listed(std)}
+    return stated(said)
 
 
 def _own_timing() -> Fields:

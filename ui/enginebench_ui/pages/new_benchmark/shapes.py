@@ -118,7 +118,7 @@ def _words(cell: _Cell | None) -> str | None:
 
 
 _SIZES = ("batch", "batches", "batches_on", "cores", "several_cores", "cores_on")
-_CONFIGURATIONS = frozenset((*_SIZES, "precision", "load", "hint", "streams", "requests", "rate"))
+_CONFIGURATIONS = frozenset((*_SIZES, "precision", "load", "hint", "streams", "requests", "rate", "arrivals"))
 """The fields of the form, by what they are called in its address, that say what is measured of a model on an engine."""
 
 

@@ -89,7 +89,8 @@ def _project(contender: Contender) -> str:
 
 def _label(contender: Contender) -> str:
     best = contender.best_items_per_s
-    speed = "no numbers yet" if best is None else f"best {number(best)} items/s"  # its point may be a newer one
+    none = "no numbers that count" if contender.with_numbers else "no numbers yet"
+    speed = none if best is None else f"best {number(best)} items/s"  # its point may be a newer one
     engine = in_environment(contender.engine, contender.environment)
     return " · ".join((contender.model_name, engine, contender.target, contender.device, speed))
 
