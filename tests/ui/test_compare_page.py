@@ -8,7 +8,9 @@ import pytest
 
 import invented
 import opened_pages
+from controller.tiny_models import save, tiny_classifier
 from controller.verdicts.chains import ENGINE, OTHER_ENGINE, chain, layer
+from enginebench_controller.home import default_home
 from enginebench_controller.records import (
     Configuration,
     Derivation,
@@ -221,6 +223,22 @@ def test_what_is_shared_of_points_alone_says_in_what_they_are_unlike(filled):
     text = stored.report(*(filled.measurement(name.ljust(32, "0")) for name in ("ke1", "er4")))
     assert "the batch differs: 1 and 4" in text
     assert "CPU, batch 1, 2 cores, sync → CPU, batch 4, 2 cores, sync" in text
+
+
+def test_a_shared_comparison_of_layers_advises_by_the_models_there_are_now(store, tmp_path):
+    net = default_home().library.add(save(tiny_classifier(), tmp_path / "net.onnx"))
+    known = {"host": HostFacts(isa=("avx512_vnni",)), "model_digest": net.digest}
+    store.add_profiles([chain(one * 32, [layer(0, 1_000_000)], **known) for one in "ab"])
+
+    def advised():
+        return stored.report_of_layers(["a" * 32, "b" * 32], ())
+
+    assert "made where there is none" in advised()
+    made = Derivation(DerivationKind.QUANTIZED)
+    store.save_model(invented.model("cd" * 32, "net-int8", parent_digest=net.digest, derivation=made))
+    assert "there is one already, net-int8" in advised()
+    default_home().library.remove(net)
+    assert "was removed" in advised()
 
 
 def test_the_summary_lists_types_and_what_is_left_out(filled):

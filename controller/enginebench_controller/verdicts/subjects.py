@@ -205,7 +205,9 @@ def compare_whole_profiles(
     layered, missing = [one for one in profiles if one.layers], first_failures(profiles)
     if missing and len(layered) < 2:
         raise InputError("\n".join(["a comparison needs two profiles with layers", *missing]))
-    found = compare_profiles(layered, home.store.peaks(), practical)
+    held = home.library.versions()
+    known = [*home.store.models(), *held]
+    found = compare_profiles(layered, home.store.peaks(), practical, known, held)
     return replace(found, remarks=(*map(str.strip, missing), *found.remarks)), soundness(profiles)
 
 

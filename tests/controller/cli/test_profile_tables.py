@@ -136,9 +136,13 @@ def test_a_summary_has_every_figure_and_says_what_is_unknown(printed):
     assert "killed by SIGSEGV" in remarks and "ONNX models only" in remarks
 
 
-def test_a_summary_says_what_counters_cost_and_which_shares_are_too_large(printed):
-    _, remarks = printed(print_summary, replace(PROFILE, profiled_latency_ns=130_000, unprofiled_latency_ns=100_000))
+def test_a_summary_says_what_counters_cost_and_what_it_does_to_shares(printed):
+    slow = replace(PROFILE, profiled_latency_ns=130_000, unprofiled_latency_ns=100_000)
+    _, remarks = printed(print_summary, slow)
     assert "with counters the model takes 1.30 times as long as without, 15.0 µs more for each layer" in remarks
+    assert "shares as they are" in remarks
+    long = [replace(one, time_ns=tuple(10**6 for _ in one.time_ns)) for one in slow.layers]
+    _, remarks = printed(print_summary, replace(slow, layers=tuple(long)))
     assert "take the shares of short layers for too large and those of long ones for too small" in remarks
     _, remarks = printed(print_summary, replace(PROFILE, profiled_latency_ns=115_000, unprofiled_latency_ns=100_000))
     assert "counters" not in remarks

@@ -7,9 +7,12 @@ import pytest
 import invented
 import invented_bisects
 import invented_profiles
+from controller.verdicts.chains import chain, layer
 from enginebench_controller.errors import InputError
+from enginebench_controller.home import Home
+from enginebench_controller.records import HostFacts
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts.subjects import find_subjects
+from enginebench_controller.verdicts.subjects import compare_whole_profiles, find_subjects
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +46,14 @@ def ids(subjects):
 )
 def test_ids_names_and_starts_of_ids(store, names, wanted):
     assert ids(find_subjects(store, names)) == wanted
+
+
+def test_advice_in_a_comparison_of_profiles_goes_by_the_models_of_the_home(tmp_path):
+    home = Home(tmp_path)
+    vnni = HostFacts(isa=("avx512_vnni",))
+    sides = [chain(one, [layer(0, 1_000_000)], host=vnni) for one in ("a", "b")]
+    told = [one.remedy for one in compare_whole_profiles(home, sides, 0.05)[0].advice if one.rule == "int8-unused"]
+    assert len(told) == 2 and all("was removed" in one for one in told)
 
 
 def test_a_name_that_means_two_kinds_is_the_benchmark_and_that_is_said(store):

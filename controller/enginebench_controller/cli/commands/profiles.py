@@ -38,7 +38,7 @@ from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.layers import TypeTime
 from enginebench_controller.store.naming import shortest
 from enginebench_controller.verdicts.disturbances import beside_pass, beside_words, remedy
-from enginebench_controller.verdicts.layers.trust import DISTORTION_REMEDY, UNEVEN, distorted_words, uneven_words
+from enginebench_controller.verdicts.layers.trust import UNEVEN, distorted_words, distortion_remedy, uneven_words
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.soundness import soundness
 from enginebench_controller.verdicts.words import UNKNOWN, failure_sentence, milliseconds, number, percent, short
@@ -75,7 +75,7 @@ def print_summary(profile: Profile) -> None:
     if profile.effective.prepared:
         remark(f"  {profile.effective.preparation}")
     if costly := distorted_words(profile):
-        remark(f"  {costly}: {DISTORTION_REMEDY}")
+        remark(f"  {costly}: {distortion_remedy(profile)}")
     if use := beside_pass(profile):
         remark(f"  {beside_words(profile, use)}: {remedy(use)}, and profile again")
     if (found := figures.unevenness(profile)) is not None and found > UNEVEN:

@@ -123,10 +123,14 @@ class AdvisedProfile:
 
     def share_words(self, positions: Sequence[int]) -> str:
         """The part of the time that these layers take together; where it is but a bound, with the side it is of."""
-        words, length = percent(self.share(positions) or 0.0), self._relative_length(positions)
+        return self.bound_words(positions) + percent(self.share(positions) or 0.0)
+
+    def bound_words(self, positions: Sequence[int]) -> str:
+        """On which side of their share that is without counters: "at least " or "at most "; "" where it is that."""
+        length = self._relative_length(positions)
         if not self.shares_are_bounds or length == 1:
-            return words
-        return f"at {'least' if length > 1 else 'most'} {words}"
+            return ""
+        return "at least " if length > 1 else "at most "
 
     def _relative_length(self, positions: Iterable[int]) -> float:
         """The mean time of these layers ÷ that of all; 1 where either is unknown."""

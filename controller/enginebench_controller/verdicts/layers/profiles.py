@@ -3,32 +3,31 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import log
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.graph.matching.kinds import family
 from enginebench_controller.graph.matching.matched import ADDED, Join, RowPart, matched_profile, named_profile, total_ns
 from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.roofline import rooflines
-from enginebench_controller.records import Layer, Peak, Profile
+from enginebench_controller.records import Layer, ModelVersion, Peak, Profile
+from enginebench_controller.records.model import int8_versions, is_gone
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL
 from enginebench_controller.stats.layers import (
     Mean,
     MeanRatio,
     compare_means,
-    counters_ns,
     mean_time,
-    profiled_to_unprofiled,
     ratio,
     sum_of,
 )
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.layers.advisor import advise
-from enginebench_controller.verdicts.layers.quantizing import AGAINST_UNUSED
+from enginebench_controller.verdicts.layers.disagreement import disagreement
+from enginebench_controller.verdicts.layers.quantizing import AGAINST_UNUSED, INT8_UNUSED
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, PeakShares, layer_rows, plain_precision
 from enginebench_controller.verdicts.layers.summary import SettingDifference, letter, settings_that_differ, unlike
 from enginebench_controller.verdicts.parity import engine_label
-from enginebench_controller.verdicts.words import UNKNOWN, change_words, factor_words, milliseconds, percent
+from enginebench_controller.verdicts.words import UNKNOWN, change_words, milliseconds, percent
 
 
 @dataclass(frozen=True)
@@ -131,18 +130,6 @@ def _type_side(layers: Sequence[Layer], total: int) -> TypeSide:
     return TypeSide(time, time / total if total else None, len(layers), dict(precisions))
 
 
-_AS_FAST = 1.05
-"""Ratios nearer to 1 than this disagree about nothing."""
-_COSTS_NOTHING = 0.9
-"""Medians of equal passes differ by less than from 1 to this."""
-_COUNTERS_TELL = 1.3
-"""Ratios of layers and of latencies that are further apart are worth a word."""
-_UNLIKE_HALVES = (
-    "counters make nothing faster, so the machine was slower in the half of a profile without them: believe neither, "
-    "and profile again"
-)
-
-
 @dataclass(frozen=True)
 class OperatorCoverage:
     """How many source nodes of an operator each graph has, and how many of them stand in rows that both executed.
@@ -235,11 +222,16 @@ class ProfileComparison:
 
 
 def compare_profiles(
-    profiles: Sequence[Profile], peaks: Sequence[Peak] = (), practical: float = LAYERS_PRACTICAL
+    profiles: Sequence[Profile],
+    peaks: Sequence[Peak] = (),
+    practical: float = LAYERS_PRACTICAL,
+    known: Sequence[ModelVersion] = (),
+    held: Sequence[ModelVersion] | None = None,
 ) -> ProfileComparison:
     """Compare whole profiles with the first; `peaks` are those of their targets.
 
-    Raises `InputError` for fewer than two, or for one without layers.
+    Advice goes by the model versions that are `known` and by those that the library `held` of them, None where nobody
+    looked. Raises `InputError` for fewer than two, or for one without layers.
     """
     _check(profiles)
     first = profiles[0]
@@ -250,7 +242,7 @@ def compare_profiles(
         settings=settings_that_differ(profiles),
         remarks=unlike(profiles),
         practical=practical,
-        advice=tuple(_advice(profiles, peaks)),
+        advice=tuple(_advice(profiles, peaks, known, held)),
     )
 
 
@@ -258,12 +250,23 @@ def _peak_shares(profile: Profile, peaks: Sequence[Peak]) -> tuple[float | None,
     return tuple(place.share if place else None for place in rooflines(profile, peaks))
 
 
-def _advice(profiles: Sequence[Profile], peaks: Sequence[Peak]) -> Iterator[Advice]:
+def _advice(
+    profiles: Sequence[Profile],
+    peaks: Sequence[Peak],
+    known: Sequence[ModelVersion],
+    held: Sequence[ModelVersion] | None,
+) -> Iterator[Advice]:
+    """What the rules say of each side, but for what the comparison says by itself, or is."""
+    originals = {one.digest: one.original_digest for one in known}
+    compared = {originals.get(one.model_digest, one.model_digest) for one in profiles}
     for place, one in enumerate(profiles):
         own = [peak for peak in peaks if peak.target == one.target]
-        advice = advise(one, profiles[0] if place else None, own)
-        # A comparison says by itself what its sides do not share.
-        yield from (each for each in advice if each.rule != AGAINST_UNUSED)
+        int8 = int8_versions(known, one.model_digest)
+        gone = held is not None and is_gone(one.model_digest, known, held)
+        advice = advise(one, profiles[0] if place else None, own, int8_versions=int8, is_model_gone=gone)
+        is_beside_int8 = any(version.digest in compared for version in int8)
+        told = {AGAINST_UNUSED, INT8_UNUSED} if is_beside_int8 else {AGAINST_UNUSED}
+        yield from (each for each in advice if each.rule not in told)
 
 
 def _check(profiles: Sequence[Profile]) -> None:
@@ -294,7 +297,8 @@ def _pair(profiles: tuple[Profile, Profile], peaks: PeakShares, practical: float
         rows=rows,
         remarks=tuple(_remarks(profiles)),
     )
-    return replace(found, remarks=(*found.remarks, *_strangeness(found), *_disagreement(found), *_cost_alone(found)))
+    apart = disagreement(profiles, found.latency_ratio, found.layers.ratio if found.layers else None)
+    return replace(found, remarks=(*found.remarks, *_strangeness(found), *apart))
 
 
 def _join(profiles: tuple[Profile, Profile]) -> Join:
@@ -374,39 +378,6 @@ def _strangeness(pair: ProfilePair) -> Iterator[str]:
         yield (
             "no node of the one model is known to be one of the other's, so that of two times neither is better or "
             "worse, and no condition on them is decided"
-        )
-
-
-def _cost_alone(pair: ProfilePair) -> Iterator[str]:
-    """Where layers and latency agree on which side is faster, and not on by how much."""
-    latency, layers = pair.latency_ratio, pair.layers.ratio if pair.layers else None
-    if not latency or not layers or (latency > 1) != (layers > 1) or abs(log(layers / latency)) <= log(_COUNTERS_TELL):
-        return
-    costs = [counters_ns(one) for one in pair.sides]
-    told = " and ".join(UNKNOWN if cost is None else f"{cost / 1e3:.1f} µs" for cost in costs)
-    yield (
-        f"the layers take {factor_words(layers)} the time, the model without counters {factor_words(latency)}: "
-        f"verdicts and ratios of layers include what counters cost, {told} a layer, which is most of a short one's "
-        "time, and know nothing of time outside of layers"
-    )
-
-
-def _disagreement(pair: ProfilePair) -> Iterator[str]:
-    """Where the layers call one side faster and the latency without counters the other.
-
-    It is counters that differ, unless a side was faster with them: then its halves did not find the same machine.
-    """
-    latency, layers = pair.latency_ratio, pair.layers.ratio if pair.layers else None
-    if not latency or not layers or (latency > 1) == (layers > 1):
-        return
-    if min(abs(log(latency)), abs(log(layers))) > log(_AS_FAST):
-        costs = [profiled_to_unprofiled(one) for one in pair.sides]
-        told = " and ".join(f"{cost:.2f} times" if cost else UNKNOWN for cost in costs)
-        is_unlike = any(cost and cost < _COSTS_NOTHING for cost in costs)
-        yield (
-            f"layers and latency disagree: the layers take {factor_words(layers)} the time, the model without counters "
-            f"{factor_words(latency)}. With counters it takes {told} as long as without; "
-            + (_UNLIKE_HALVES if is_unlike else "believe the latency")
         )
 
 

@@ -78,7 +78,7 @@ def float_in_int8(subject: AdvisedProfile) -> Iterator[Advice]:
         return
     floating = _floating_products(subject)
     share = subject.share(floating)
-    if floating and share is not None:
+    if floating and share is not None and not subject.is_overstated(floating):
         yield Advice(
             "float-in-int8",
             Severity.GAIN,
@@ -230,7 +230,7 @@ def _conversions(subject: AdvisedProfile, floating: Profile) -> Iterator[Advice]
             "int8-conversions",
             Severity.NOTE,
             f"reorders and converts cost this INT8 model {cost_ns / 1e6:.3f} ms more than the floating one, "
-            f"{percent(share)} of its time",
+            f"{subject.bound_words(here)}{percent(share)} of its time",
             "conversions pay only where the layers between them gain more than this",
             subject.profile.id,
             {"cost_ns": cost_ns, "time_share": share, "layers": len(here), "layers_in_floating": len(there)},
@@ -239,4 +239,5 @@ def _conversions(subject: AdvisedProfile, floating: Profile) -> Iterator[Advice]
 
 
 def _time_ns(subject: AdvisedProfile, positions: tuple[int, ...]) -> float:
-    return sum(time for at, _, time in subject.timed if at in positions)
+    wanted = set(positions)
+    return sum(time for at, _, time in subject.timed if at in wanted)

@@ -62,45 +62,67 @@ _DISTORTION = 1.2
 """Profiled ÷ unprofiled latency: beyond this, counters cost too much."""
 
 
-DISTORTION_REMEDY = (
-    "take the shares of short layers for too large and those of long ones for too small: counters cost every layer "
-    "about as much, and the latency is the one without them"
-)
-"""What to do about counters that distort."""
-
-
 def distorted(subject: AdvisedProfile) -> Iterator[Advice]:
-    """Counters made the model a good deal slower."""
-    if (sentence := distorted_words(subject.profile)) is not None:
-        evidence = {
-            "profiled_to_unprofiled": profiled_to_unprofiled(subject.profile) or 0.0,
-            "counters_ns_a_layer": counters_ns(subject.profile) or 0.0,
-        }
-        yield _warning(subject, "distorted", sentence, DISTORTION_REMEDY, evidence)
+    """With counters the model was a good deal slower."""
+    profile = subject.profile
+    if (sentence := distorted_words(profile)) is not None:
+        evidence = {"profiled_to_unprofiled": profiled_to_unprofiled(profile) or 0.0}
+        if not is_held_up(profile):
+            evidence["counters_ns_a_layer"] = counters_ns(profile) or 0.0
+        yield _warning(subject, "distorted", sentence, distortion_remedy(profile), evidence)
 
 
 def distorted_words(profile: Profile) -> str | None:
-    """How much slower counters made the model, and by how much a layer; None where that is little or unknown."""
+    """How much slower the model was with counters; None where that is little or unknown.
+
+    Also by how much a layer, unless something else may be why.
+    """
     found, cost_ns = profiled_to_unprofiled(profile), counters_ns(profile)
     if found is None or found <= _DISTORTION or cost_ns is None:
         return None
+    told = f"with counters the model takes {found:.2f} times as long as without"
+    return told if is_held_up(profile) else f"{told}, {cost_ns / 1e3:.1f} µs more for each layer executed"
+
+
+def distortion_remedy(profile: Profile) -> str:
+    """What to do about counters that distort, by where their time went."""
+    if is_held_up(profile):
+        return "profile again when the machine is quiet: it was held up meanwhile, so that counters need not be why"
+    if counters_are_in_layers(profile):
+        return (
+            "take the shares of short layers for too large and those of long ones for too small: counters cost every "
+            "layer about as much, and the latency is the one without them"
+        )
     return (
-        f"with counters the model takes {found:.2f} times as long as without, {cost_ns / 1e3:.1f} µs more for each "
-        "layer executed"
+        "go by the latency without them, and by shares as they are: the layers add up to no more than that, so "
+        "counters cost time between them"
     )
 
 
-_SUM_OFF = 0.1
+def is_held_up(profile: Profile) -> bool:
+    """Whether something else decided over the times of a pass: others, or what made its inferences unlike."""
+    return beside_pass(profile) is not None or (unevenness(profile) or 0.0) > UNEVEN
+
+
+SUM_OFF = 0.1
 """Σ layers ÷ latency may be so far from 1."""
+
+
+def counters_are_in_layers(profile: Profile) -> bool:
+    """Whether layers add up to more than the latency, so that what counters cost may be in their times.
+
+    Some engines spend it between layers, whose shares and ratios are then what they seem.
+    """
+    return (layers_to_latency(profile) or 0.0) > 1 + SUM_OFF
 
 
 def sum_is_off(subject: AdvisedProfile) -> Iterator[Advice]:
     """The layers do not add up to the latency."""
     found = layers_to_latency(subject.profile)
-    if found is None or abs(found - 1) <= _SUM_OFF:
+    if found is None or abs(found - 1) <= SUM_OFF:
         return
     counted = profiled_to_unprofiled(subject.profile)
-    if counted is not None and counted < 1 - _SUM_OFF:
+    if counted is not None and counted < 1 - SUM_OFF:
         why = f"with counters the model took {counted:.2f} times as long as without, so the machine was slower without"
     elif found < 1:
         why = "there is time outside of layers"

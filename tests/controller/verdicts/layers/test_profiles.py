@@ -7,10 +7,20 @@ from pathlib import Path
 
 import pytest
 
+import invented
 from controller.verdicts.chains import ENGINE, OTHER_ENGINE, chain, conv_nodes, layer, reorder, times
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.verdicts.comparisons import comparison_document
-from enginebench_controller.records import IMPOSED_SPARSITY, Effective, HostFacts, LayerState, Readback, ReadbackSource
+from enginebench_controller.records import (
+    IMPOSED_SPARSITY,
+    Derivation,
+    DerivationKind,
+    Effective,
+    HostFacts,
+    LayerState,
+    Readback,
+    ReadbackSource,
+)
 from enginebench_controller.verdicts.conditions import ConditionOutcome, check_profiles, parse_conditions
 from enginebench_controller.verdicts.layers import rows
 from enginebench_controller.verdicts.layers.profiles import compare_profiles, how_sure, told_remarks, whole_sentence
@@ -158,6 +168,39 @@ def test_layers_and_latency_that_agree_but_not_on_how_much_are_told_with_what_co
     assert "what counters cost, 500.0 µs and 500.0 µs a layer" in sentence
     nearer = chain("b", [layer(order, 2_500_000) for order in range(2)], unprofiled_ns=3_000_000)
     assert not compared(first, nearer).remarks
+
+
+def versions():
+    """A model, its INT8 version, and a copy of that for another batch."""
+    made = [(DerivationKind.QUANTIZED, "ab" * 32), (DerivationKind.REBATCHED, "c1" * 32)]
+    derived = [
+        invented.model(digest * 32, name, parent_digest=parent, derivation=Derivation(kind))
+        for digest, name, (kind, parent) in zip(("c1", "c2"), ("net-int8", "net-int8-b4"), made, strict=True)
+    ]
+    return [invented.model(), *derived]
+
+
+def int8_unused(second_digest, **library):
+    """What is advised on INT8 to the first of two profiles, on a machine that is made for it."""
+    first = chain("a", [layer(0, 1_000_000)], host=HostFacts(isa=("avx512_vnni",)))
+    second = replace(first, id="b", model_digest=second_digest)
+    found = compare_profiles([first, second], **library)
+    return [one for one in found.advice if (one.rule, one.profile_id) == ("int8-unused", "a")]
+
+
+def test_advice_knows_which_models_there_are_and_which_are_gone():
+    known = versions()
+    (found,) = int8_unused("ef" * 32, known=known, held=known)
+    assert "there is one already, net-int8)" in found.remedy
+    (found,) = int8_unused("ef" * 32, known=known, held=known[1:])
+    assert "was removed" in found.remedy and "enginebench run" not in found.remedy
+    (found,) = int8_unused("ef" * 32)
+    assert "made where there is none" in found.remedy
+
+
+@pytest.mark.parametrize("second", ["c1", "c2"])
+def test_a_model_that_is_compared_with_its_int8_version_is_not_told_to_be(second):
+    assert not int8_unused(second * 32, known=versions())
 
 
 def strangers():

@@ -102,6 +102,12 @@ def test_an_int8_model_is_known_by_its_graph_too():
     assert only("float-in-int8", plain(nodes=nodes))
 
 
+def test_floats_whose_share_counters_make_too_large_are_no_reason():
+    mixed = (layer("giant", 30, 0, precision="u8"), *(layer(f"short{at}", 2, at) for at in range(1, 8)))
+    assert only("float-in-int8", plain(mixed))
+    assert not only("float-in-int8", counted_dearly(mixed))
+
+
 def test_no_floats_are_left_in_an_int8_model_without_any_or_in_a_floating_one():
     assert not only("float-in-int8", plain(tuple(replace(one, precision="int8") for one in EVEN)))
     assert not only("float-in-int8", plain())
@@ -221,9 +227,25 @@ def test_counters_that_distort():
     slow = plain(profiled_latency_ns=130, unprofiled_latency_ns=100)
     (found,) = only("distorted", slow)
     assert found.evidence == {"profiled_to_unprofiled": 1.3, "counters_ns_a_layer": 3.75}
-    assert "trust shares" not in found.remedy and "shares of short layers for too large" in found.remedy
+    assert "shares of short layers for too large" in found.remedy
     assert not only("distorted", plain(profiled_latency_ns=115, unprofiled_latency_ns=100))
     assert not only("distorted", plain(profiled_latency_ns=130, unprofiled_latency_ns=None))
+
+
+def test_counters_that_cost_time_between_layers_leave_shares_as_they_are():
+    (found,) = only("distorted", plain(profiled_latency_ns=128_000_000))
+    assert "shares as they are" in found.remedy and "too large" not in found.remedy
+
+
+def test_what_a_pass_that_was_held_up_took_more_is_not_laid_on_counters():
+    slow = {"profiled_latency_ns": 128_000_000}
+    times = tuple(1_000_000 * one for one in (10, 10, 20, 20, 30, 30))
+    uneven = plain(tuple(replace(one, time_ns=times) for one in EVEN), **slow)
+    beside = plain(bystanders=Bystanders(meanwhile=MachineUse(10**8, 8, 4 * 10**8)), **slow)
+    for profile in (uneven, beside):
+        (found,) = only("distorted", profile)
+        assert found.sentence.endswith("1.60 times as long as without")
+        assert found.evidence == {"profiled_to_unprofiled": 1.6} and "counters need not be why" in found.remedy
 
 
 @pytest.mark.parametrize(("latency_ms", "expected"), [(100, True), (80, False), (60, True), (None, False)])
@@ -299,8 +321,17 @@ def test_layers_that_int8_made_slower_and_what_conversions_cost():
     assert slower.evidence == {"layers": 1, "lost_ns": pytest.approx(4e6)}
     assert slower.sentence.startswith("1 layer takes longer")
     (cost,) = only("int8-conversions", quantized, plain())
-    assert cost.evidence["cost_ns"] == pytest.approx(4e6)
+    assert cost.evidence["cost_ns"] == pytest.approx(4e6) and "floating one, 6.9 % of its time" in cost.sentence
     assert [one.name for one in cost.layers] == ["convert"]
+
+
+def test_where_counters_make_most_of_the_times_the_share_of_conversions_is_a_bound():
+    converts = layer("convert", 40, None, category="convert", precision="u8")
+    quantized = in_int8((5,) * 8, converts)
+    (cost,) = only("int8-conversions", quantized, plain())
+    assert "floating one, 50.0 % of its time" in cost.sentence
+    (cost,) = only("int8-conversions", replace(quantized, unprofiled_latency_ns=40_000_000), plain())
+    assert "floating one, at least 50.0 % of its time" in cost.sentence
 
 
 def test_a_layer_that_is_slower_in_int8_within_noise_is_not_called_slower():

@@ -10,7 +10,7 @@ import pandas as pd
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.reports import benchmark_html, profile_html
-from enginebench_controller.records import Measurement, Peak, ProfileEntry
+from enginebench_controller.records import Measurement, ModelVersion, Peak, ProfileEntry
 from enginebench_controller.records.model import families as families_of
 from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.store.store import Store
@@ -25,7 +25,16 @@ from enginebench_controller.verdicts.pairing import (
 )
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_ui.pages.compare.shapes.layers import layer_table
-from enginebench_ui.shared.reading import engine_looks, kept, kept_for_good, peaks, stamp_of
+from enginebench_ui.shared.reading import (
+    engine_looks,
+    kept,
+    kept_for_good,
+    known_models,
+    library,
+    peaks,
+    rightly,
+    stamp_of,
+)
 
 _MOST_LISTS = 64
 _MOST_COMPARISONS = 6
@@ -45,10 +54,14 @@ class ComparedLayers:
         return self.comparison.pairs[0]
 
 
-@kept(_MOST_LISTS)
-def contenders(store: Store) -> tuple[Contender, ...]:
-    """Return everything that can be compared."""
-    return store.contenders()
+def contenders() -> tuple[Contender, ...]:
+    """Return everything that can be compared, with the best that is right of each."""
+    return rightly(_contenders, lambda found: (one.best_benchmark_id for one in found if one.best_benchmark_id))
+
+
+@kept(4)
+def _contenders(store: Store, wrong: frozenset[str]) -> tuple[Contender, ...]:
+    return store.contenders(wrong)
 
 
 @kept(4)
@@ -92,8 +105,9 @@ def answers(first: Measurement, second: Measurement) -> tuple[Answer, ...]:
 
 def layers(first_id: str, second_id: str) -> ComparedLayers:
     """Return two profiles compared layer by layer. Raises `InputError` when one is gone or has no layers."""
-    found = peaks()
-    return _layers(first_id, second_id, stamp_of(found), found)
+    found, known, held = peaks(), known_models(), library().versions()
+    stamp = *stamp_of(found), *((one.digest, one.name) for one in known), *(one.digest for one in held)
+    return _layers(first_id, second_id, stamp, found, known, tuple(held))
 
 
 def report(first: Measurement, second: Measurement) -> str:
@@ -133,11 +147,17 @@ def _snapshots(store: Store, *measurements: Measurement) -> Snapshots:
 
 @kept_for_good(_MOST_COMPARISONS)
 def _layers(
-    store: Store, first_id: str, second_id: str, stamp: tuple[object, ...], _peaks: tuple[Peak, ...]
+    store: Store,
+    first_id: str,
+    second_id: str,
+    stamp: tuple[object, ...],
+    _peaks: tuple[Peak, ...],
+    _known: tuple[ModelVersion, ...],
+    _held: tuple[ModelVersion, ...],
 ) -> ComparedLayers:
     found = {one.id: one for one in store.whole_profiles((first_id, second_id))}
     for identity in (first_id, second_id):
         if identity not in found:
             raise InputError(f"there is no profile {identity!r} any more; choose another one")
-    comparison = compare_profiles([found[first_id], found[second_id]], _peaks)
+    comparison = compare_profiles([found[first_id], found[second_id]], _peaks, known=_known, held=_held)
     return ComparedLayers(comparison, layer_table(comparison.pairs[0]))
