@@ -122,20 +122,20 @@ def test_the_page_begins_with_the_answers(grid):
 
 def test_any_cell_is_chosen_by_drop_downs_and_stands_in_the_address(grid):
     app = opened(BENCHMARK, id="b0000001")
-    assert texts(app.subheader)[0] == "Batch 1 on 2 cores: fast 1.0"
+    assert texts(app.header)[0] == "Batch 1 on 2 cores: fast 1.0"
     assert float(cards(app)["ms/batch"]) == pytest.approx(2, rel=0.05)
 
     box(app, "Batch").set_value("4").run()
     box(app, "Cores").set_value("1").run()
 
-    assert texts(app.subheader)[0] == "Batch 4 on 1 core: fast 1.0"
+    assert texts(app.header)[0] == "Batch 4 on 1 core: fast 1.0"
     assert float(cards(app)["ms/batch"]) == pytest.approx(16, rel=0.05)
     assert float(cards(app)["ms/item"]) == pytest.approx(4, rel=0.05)
     assert float(cards(app)["items/s"]) == pytest.approx(250, rel=0.05)
     assert (address(app)["batch"], address(app)["cores"]) == ("4", "1")
 
     again = opened(BENCHMARK, **address(app))
-    assert texts(again.subheader)[0] == "Batch 4 on 1 core: fast 1.0"
+    assert texts(again.header)[0] == "Batch 4 on 1 core: fast 1.0"
     assert cards(again) == cards(app)
 
 
@@ -176,7 +176,7 @@ def test_what_is_based_on_the_other_engine_shows_its_numbers_and_failure(grid):
 
     box(app, "Based on").set_value(key_of(grid, "slow")).run()
     assert float(cards(app)["ms/batch"]) == pytest.approx(4, rel=0.05)
-    assert slow in texts(app.subheader)[0]
+    assert slow in texts(app.header)[0]
 
     box(app, "Batch").set_value("4").run()
     assert not app.metric
@@ -198,7 +198,7 @@ def test_scaling_shows_three_charts_a_table_and_the_gap_in_words(grid, view, siz
     app = opened(BENCHMARK, id="b0000001", view=view, **fixed_value)
 
     assert len(app.get("plotly_chart")) == 3, "that of the throughput is drawn once it is opened"
-    assert texts(app.subheader)[:3] == ["ms/item", "ms/batch", "items/s"]
+    assert texts(app.header)[:3] == ["ms/item", "ms/batch", "items/s"]
     table = app.dataframe[0].value
     assert list(table["Cores" if view == "cores" else "Batch"]) == sizes
     assert table["Speed-up"][1] == pytest.approx(2 if view == "cores" else 1, rel=0.1)
@@ -323,7 +323,7 @@ def test_of_two_models_with_long_names_the_one_that_is_chosen_is_looked_at(store
     (slow,) = (option for option in box(app, "Based on").options if "fp32" in option)
     box(app, "Based on").select(slow).run()
 
-    assert slow in texts(app.subheader)[0]
+    assert slow in texts(app.header)[0]
     assert float(cards(app)["ms/batch"]) == pytest.approx(4, rel=0.05)
     assert "beside" not in address(app)
 

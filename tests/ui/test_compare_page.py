@@ -139,6 +139,22 @@ def test_another_project_is_written_into_the_address_with_its_rival(filled):
     assert any("Point" in one for one in tables(app)), "what was open while one chose stays open"
 
 
+def test_both_projects_that_were_chosen_before_the_page_was_drawn_again_are_written(filled):
+    app = opened(a=key("fake"), b=key("fake-other"))
+    app.selectbox(key="project A").select(key("fake-other"))
+    app.selectbox(key="project B").select(key("fake")).run()
+    assert [app.query_params[name] for name in "ab"] == chosen(app) == [key("fake-other"), key("fake")]
+
+
+def test_one_profile_on_both_sides_is_advised_on_once(store, tmp_path):
+    net = default_home().library.add(save(tiny_classifier(), tmp_path / "net.onnx"))
+    known = {"host": HostFacts(isa=("avx512_vnni",)), "model_digest": net.digest}
+    store.add_profiles([chain("a" * 32, [layer(0, 1_000_000)], **known)])
+    app = unfolded(view="Performance summary")
+    assert not app.exception
+    assert [one.label for one in app.button if "Quantize" in one.label] == ["Quantize and compare"]
+
+
 def test_layers_that_contradict_the_medians_say_so_where_the_verdict_cannot(filled):
     link = {"a": key("fake"), "b": key("fake-other"), "ea": "ke1000000000", "eb": "er1000000000"}
     slower = chain("b" * 32, [layer(0, 50_000_000), layer(1, 9_000_000)], engine=OTHER_ENGINE)

@@ -43,7 +43,7 @@ def test_an_empty_store_tells_how_to_climb_one(store):
 
 def test_the_newest_ladder_is_shown_and_stands_in_the_address(filled):
     app = opened()
-    assert texts(app.subheader) == ["*net* on local"]
+    assert texts(app.header) == ["*net* on local"]
     assert app.query_params["id"] in ("b000000b", ["b000000b"])
     assert list(app.dataframe[0].value["Id"]) == ["b000000b", "b000000a"]
     assert app.segmented_control(key="bars").value == "latency"
@@ -51,7 +51,7 @@ def test_the_newest_ladder_is_shown_and_stands_in_the_address(filled):
 
 def test_a_link_opens_its_ladder_with_every_rung(filled):
     app = opened(id="b000000a")
-    assert texts(app.subheader) == ["*net* on nuc"]
+    assert texts(app.header) == ["*net* on nuc"]
     rungs = app.dataframe[1].value
     assert list(rungs["Status"]) == ["ok", "ok", "ok", "not available"]
     assert rungs["Throughput (FPS)"].isna().tolist() == [False, False, False, True]
@@ -66,10 +66,10 @@ def test_an_address_that_comes_later_wins_over_the_row_that_was_selected(filled)
     key = re.search("ladders .*", app.dataframe[0].proto.id)[0]
     app.session_state[key] = {"selection": {"rows": [1]}}
     app.run()
-    assert texts(app.subheader) == ["*net* on nuc"]
+    assert texts(app.header) == ["*net* on nuc"]
     app.query_params["id"] = "b000000b"  # as Back does
     app.run()
-    assert texts(app.subheader) == ["*net* on local"]
+    assert texts(app.header) == ["*net* on local"]
     assert app.query_params["id"] in ("b000000b", ["b000000b"])
 
 
@@ -82,4 +82,4 @@ def test_ladders_are_narrowed_by_target(filled):
 def test_a_ladder_that_is_not_there_is_told(filled):
     app = opened(id="gone")
     assert "The ladder gone is not in this list" in texts(app.warning)[0]
-    assert texts(app.subheader) == ["*net* on local"]
+    assert texts(app.header) == ["*net* on local"]

@@ -83,7 +83,7 @@ def test_a_target_shows_its_host_engines_with_reasons_and_devices(home):
 
     app = opened()
 
-    assert texts(app.subheader) == ["local"], "the one that has told what it is"
+    assert texts(app.header) == ["local"], "the one that has told what it is"
     _, engines, missing, devices = (one.value for one in app.dataframe)
     assert (list(engines["Engine"]), list(missing["Engine"])) == (["fake"], ["fake-broken"])
     assert missing["Why"][0].startswith("fake-broken is not installed")
@@ -98,7 +98,7 @@ def test_a_link_leads_to_a_target_that_was_never_seen(home):
 
     app = opened(target="nuc")
 
-    assert texts(app.subheader) == ["nuc"]
+    assert texts(app.header) == ["nuc"]
     assert app.code[0].value == "enginebench devices --target nuc"
 
 
@@ -159,7 +159,7 @@ def test_a_target_that_answers_is_added_shown_and_looked_at(home, agent):
 
     assert not app.error
     assert [target.name for target in home.store.targets()] == ["nuc"]
-    assert texts(app.subheader) == ["nuc"]
+    assert texts(app.header) == ["nuc"]
     assert [job.arguments for job in jobs(home)] == [("devices", "--target=nuc", "--refresh")]
 
 
@@ -234,7 +234,7 @@ def test_many_targets_are_chosen_from_a_list(home):
     app = opened(target="t5")
 
     assert time.monotonic() - started < 20
-    assert texts(app.subheader) == ["t5"]
+    assert texts(app.header) == ["t5"]
     assert len(app.dataframe[0].value) == 8
 
 
@@ -266,7 +266,7 @@ def test_a_crowd_is_a_line_of_trouble_a_map_and_those_that_are_looked_for(home):
         if number:
             home.store.save_snapshot(replace(invented.snapshot(name, time.time_ns()), address=f"10.0.0.{number}:50151"))
 
-    assert texts(opened(target="board-07").subheader) == ["board-07"], "the one that was meant is shown, and no other"
+    assert texts(opened(target="board-07").header) == ["board-07"], "the one that was meant is shown, and no other"
 
     app = opened()
     assert "1 not yet seen" in texts(app.warning)[0], "nobody was asked"

@@ -52,6 +52,16 @@ def test_cards_are_named_by_what_tells_them_apart():
     assert '<dd><a href="benchmark?id=1" target="_self">open</a></dd>' in drawn
 
 
+def test_cards_that_would_have_one_name_are_named_by_more():
+    rows = [
+        {"Batch": batch, "Cores": cores, "Load": load, "Items/s": 100 * place, "Median": place}
+        for place, (batch, cores, load) in enumerate([(1, 2, "sync"), (1, 2, "async"), (4, 1, "sync"), (1, 2, "sync")])
+    ]
+    drawn = cards_html(rows, {})
+    assert "<summary>Batch 1 · Cores 2 · sync · Items/s 0</summary>" in drawn
+    assert "<summary>Batch 1 · Cores 2 · sync · Items/s 300</summary>" in drawn
+
+
 def test_right_to_left_names_do_not_move_what_stands_beside_them_in_a_card():
     drawn = cards_html([{"Target": "عربي", "Id": "5bfd", "Batch": 1}, {"Target": "x", "Id": "6", "Batch": 1}], {})
     assert "<summary>\u2068عربي\u2069 · 5bfd · Batch 1</summary>" in drawn

@@ -82,9 +82,10 @@ def _is_html(message: Message) -> bool:
 
 def tell(error: Exception) -> bool:
     """Say in a banner that the page met an error; the server prints where it came from. Returns that it is told."""
+    told = f"{type(error).__name__}: {error}"[:500].rstrip(".")
     st.error(
-        f"This page met an error that nobody foresaw: {inert(f'{type(error).__name__}: {error}'[:500])}. What was "
-        "measured is safe. Reload the page; if it comes again, please report it with what the server printed.",
+        f"This page met an error that nobody foresaw: {inert(told)}. What was measured is safe. Reload the page; if "
+        "it comes again, please report it with what the server printed.",
         icon=":material/bug_report:",
     )
     return True

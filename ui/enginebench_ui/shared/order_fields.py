@@ -165,9 +165,9 @@ def address_of(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     said += [(name, _pairs_text(pairs)) for name, field in _PAIRS.items() if (pairs := _by_name(plan.get(field)))]
     image = _by_name(plan.get("image"))
     said += [
-        (f"image_{name}", ", ".join(_several(one)) or str(one))
+        (f"image_{name}", ", ".join(_several(value)) or str(value))
         for name in (each.name for each in dataclasses.fields(ImageOptions))
-        if (one := image.get(name)) and one != RESIZES[0]
+        if (value := image.get(name)) and value != RESIZES[0]
     ]
     return said
 

@@ -36,13 +36,11 @@ from enginebench_ui.shared.order_fields import (
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
 from enginebench_ui.shared.text import count_of, inert, instant
 
-_SEVERAL = "Enable multiple"
-
 
 def choose_batch() -> Fields:
     """Let a person choose one batch size or several."""
     with st.container(border=True, height="stretch"):
-        several = _toggle("Batch size", "batches_on")
+        several = _toggle("Batch size", "Several sizes", "batches_on")
         if several:
             chosen = _several("batches", BATCHES, default=[1, 4])
         else:
@@ -57,7 +55,7 @@ def choose_batch() -> Fields:
 def choose_cores(offered: Sequence[int | str], most: int | None) -> Fields:
     """Let a person choose how many cores may work, and of which kind, or leave it at the target's fastest."""
     with st.container(border=True, height="stretch"):
-        several = _toggle("Cores", "cores_on")
+        several = _toggle("Cores", "Several numbers", "cores_on")
         every = "all" if most is None else f"all ({most})"
         has_kinds = any(isinstance(one, str) for one in offered)
         if several:
@@ -78,10 +76,10 @@ def choose_cores(offered: Sequence[int | str], most: int | None) -> Fields:
     return {"cores": chosen} if chosen else {}
 
 
-def _toggle(label: str, key: str) -> bool:
+def _toggle(label: str, several: str, key: str) -> bool:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.markdown(f"**{label}**", width="content")
-        return bool(st.toggle(_SEVERAL, key=key, bind="query-params"))
+        return bool(st.toggle(several, key=key, bind="query-params"))
 
 
 def _several(key: str, offered: Sequence[int | str], default: list[int | str]) -> list[int | str]:

@@ -83,10 +83,14 @@ def cards_html(rows: Sequence[Row], columns: Mapping[str, Any]) -> str:
 
 
 _NAMED_BY = 3
+_NAMED_BY_AT_MOST = 5
 
 
 def _headings(rows: Sequence[Row], columns: Mapping[str, Any]) -> list[str]:
-    """The columns that name a card: the first of those that differ, then others, in their order."""
+    """The columns that name a card: the first of those that differ, or others, in their order.
+
+    There are some more of those that differ where two cards would have one name.
+    """
     able = [
         name
         for name in dict.fromkeys(name for row in rows for name in row)
@@ -96,6 +100,10 @@ def _headings(rows: Sequence[Row], columns: Mapping[str, Any]) -> list[str]:
     ]
     differing = [name for name in able if len({str(row.get(name)) for row in rows}) > 1]
     chosen = list(dict.fromkeys([*differing, *able]))[:_NAMED_BY]
+    for name in differing[_NAMED_BY:_NAMED_BY_AT_MOST]:
+        if len({tuple(str(row.get(each)) for each in chosen) for row in rows}) == len(rows):
+            break
+        chosen.append(name)
     return [name for name in able if name in chosen]
 
 

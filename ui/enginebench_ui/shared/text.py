@@ -1,5 +1,6 @@
 """How values read on a page: times, counts, durations, names cut to what fits. Unknown is never shown as 0."""
 
+import html
 import re
 import unicodedata
 from collections import Counter
@@ -29,6 +30,7 @@ __all__ = [
     "cells",
     "choice_labels",
     "count_of",
+    "drawn_text",
     "engine_label",
     "in_milliseconds",
     "in_percent",
@@ -47,7 +49,7 @@ SEARCH_NOUNS: Mapping[SearchKind, str] = {SearchKind.RECOMMEND: "recommendation"
 _SOURCES = {ReadbackSource.ENGINE_API: "engine", ReadbackSource.OBSERVED: "observed", ReadbackSource.ASSUMED: "assumed"}
 _WORD_JOINER = "\u2060"
 _MARKDOWN = re.compile(r"([!-/:-@\[-`{-~])")
-_CODE = re.compile(r"((?<!`)`[\w ./=:,+%@'-]+`(?!`))")
+_CODE = re.compile(r"((?<!`)`[\w ./=:,+%@'()-]+`(?!`))")
 _LINK_LIKE = re.compile(r"(:|@|www(?=\\?\.))", re.IGNORECASE)
 
 
@@ -61,6 +63,11 @@ def inert(text: str) -> str:
     """
     parts = _CODE.split(" ".join(_DIRECTING.sub("", text).split()))
     return "".join(_set_apart(part) if place % 2 else _escaped(part) for place, part in enumerate(parts))
+
+
+def drawn_text(text: str) -> str:
+    """Make text from elsewhere safe for Plotly, which reads a few tags of HTML everywhere, and no `&quot;`."""
+    return html.escape(text, quote=False)
 
 
 def _escaped(text: str) -> str:

@@ -210,7 +210,7 @@ def test_names_do_not_speak_plotlys_html():
 
     figure = throughput_figure([hostile], EngineLooks())
 
-    assert figure.data[0].name == "&lt;a href=&quot;https://example.com&quot;&gt;x&lt;/a&gt; 1.0"
+    assert figure.data[0].name == '&lt;a href="https://example.com"&gt;x&lt;/a&gt; 1.0'
     assert figure.layout.annotations[0].text == "&lt;b&gt;m&lt;/b&gt;"
 
 

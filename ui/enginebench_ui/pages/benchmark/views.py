@@ -77,7 +77,7 @@ def show_baseline(choice: ChosenLines, bar: DeltaGenerator) -> None:
         lens = choice.lens()
         view = cell_view(choice.base, cell, lens)
         compared = _compare(choice, cell)
-    st.subheader(f"{inert(cell_text(cell))}: {inert(choice.base.label)}", anchor=False)
+    st.header(f"{inert(cell_text(cell))}: {inert(choice.base.label)}", anchor=False)
     _show_cell(view)
     if choice.beside:
         warn_unlike(unlike(compared.values()))
@@ -132,16 +132,16 @@ def _show_latencies(choice: ChosenLines, cell: GridCell) -> None:
     if figure is None:
         st.info("No raw samples were kept for this cell.")
         return
-    st.subheader("Latency of each iteration", anchor=False)
+    st.header("Latency of each iteration", anchor=False)
     st.caption(_caption(curves, is_disturbed=bool(disturbed)))
     chart(figure, "iterations", alt="Latency by iteration, with its distribution beside it")
     left, right = st.columns([2, 3], gap="large")
     with left:
-        st.subheader("Done within a latency", anchor=False)
+        st.header("Done within a latency", anchor=False)
         st.caption("Further left is better, steeper is steadier.")
         chart(shares_figure(curves, choice.looks), "shares", alt="The share of inferences done within a latency")
     with right:
-        st.subheader("Distribution (ms/batch)", anchor=False)
+        st.header("Distribution (ms/batch)", anchor=False)
         st.caption("Empty where too few samples stand behind a percentile; outliers lie outside Tukey's fences.")
         rows = distribution_rows(choice.lines, cell)
         headings = {heading for row in rows for heading in row} - {"Line"}
@@ -227,7 +227,7 @@ def _show_figure(
     choice: ChosenLines, axis: Axis, fixed: int, figure: Quantity, lens: Lens, *, with_legend: bool
 ) -> None:
     scalings = {line.key: scaling_of(line, axis, fixed, figure, lens) for line in choice.lines}
-    st.subheader(UNITS[figure], anchor=False)
+    st.header(UNITS[figure], anchor=False)
     st.caption(f"**{inert(choice.base.label)}**: {inert(extremes(scalings[choice.base.key]))}")
     drawn = scaling_figure(scalings, choice.looks, with_legend=with_legend)
     if drawn is None:
@@ -297,7 +297,7 @@ def _show_alerts(measurement: Measurement, engines: Sequence[str]) -> None:
         found = tuple(one for one in stored.trend_alerts(measurement.id) if one[0].history.engine in engines)
     if not found:
         return
-    st.subheader("Changes")
+    st.header("Changes")
     if rows := alert_rows(found):
         table(rows, "trend-alerts", columns=TREND_COLUMNS)
     elif any(not one.shortage for one, _ in found):

@@ -120,7 +120,7 @@ def show_search(search: Search) -> None:
         show_answer(search, answer)
         show_layers(answer)
     if gates:
-        st.subheader("Gates", anchor=False)
+        st.header("Gates", anchor=False)
         table(gate_rows(gates), f"gates {search.id}", columns=GATE_COLUMNS)
     show_steps(steps, "gate")
 
@@ -169,7 +169,7 @@ def _show_downloads(search: Search, answer: BisectAnswer) -> None:
 def show_layers(answer: BisectAnswer) -> None:
     """Show the layers that explain the difference."""
     if answer.layers:
-        st.subheader("Layers that explain it", anchor=False)
+        st.header("Layers that explain it", anchor=False)
         table(layer_rows(answer.layers), "layers", columns=LAYER_COLUMNS)
         st.caption("By profiles of both; the difference is that of the culprit, less that of the one before it.")
 
@@ -187,14 +187,14 @@ def show() -> None:
         show_form()
         follow_searches(SearchKind.BISECT)
         found = reading.searches(SearchKind.BISECT)
-    if not found:
-        nothing_yet(
-            "No bisect was carried out yet. The form above looks for the version that made a model slower; versions of "
-            "a model and values of an option are bisected in a shell:",
-            COMMAND,
-        )
-        return
-    show_search(choose_search(found, what_is_bisected))
+        if not found:
+            nothing_yet(
+                "No bisect was carried out yet. The form above looks for the version that made a model slower; "
+                "versions of a model and values of an option are bisected in a shell:",
+                COMMAND,
+            )
+            return
+        show_search(choose_search(found, what_is_bisected))
 
 
 show()

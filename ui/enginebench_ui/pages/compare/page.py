@@ -55,9 +55,10 @@ def show_more(found: ComparedLayers) -> None:
         with st.expander(f"Advice ({len(lines)})"):
             for line in lines:
                 st.markdown(f"- {inert(line)}")
-            for letter, profile in zip(LETTERS, comparison.profiles, strict=True):
+            profiles = {one.id: one for one in comparison.profiles}  # both sides may be of one
+            for letter, profile in zip(LETTERS, profiles.values(), strict=False):
                 if any(one.rule == INT8_UNUSED and one.profile_id == profile.id for one in comparison.advice):
-                    show_quantize(profile, letter)
+                    show_quantize(profile, letter if len(profiles) > 1 else "")
 
 
 def show_share(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> None:

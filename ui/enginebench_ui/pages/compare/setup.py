@@ -226,10 +226,10 @@ def _read_side(letter: str, contender: Contender | None, wish: ViewOptions) -> S
 
 
 def _project_changed(letter: str, chosen: Mapping[str, str]) -> None:
-    """Write both projects, so that the other one stays who it is."""
+    """Write both projects, so that the other one stays who it is: one run may be told that both were chosen anew."""
     st.session_state[PLACE] = True  # it would fold under the hand of whoever chooses
-    for side_letter, key in {**chosen, letter: st.session_state[f"project {letter}"]}.items():
-        address.put(address.PROJECTS[side_letter], key)
+    for each in LETTERS:
+        address.put(address.PROJECTS[each], st.session_state.get(f"project {each}", chosen[each]))
     address.forget(address.POINTS[letter], address.PROFILES[letter], address.ROW)
 
 

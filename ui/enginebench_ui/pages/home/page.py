@@ -57,7 +57,7 @@ def show() -> None:
 
 def _show_measured(views: tuple[BenchmarkView, ...]) -> None:
     """The newest benchmarks, with the answers of the first that has any: a ladder, say, has none."""
-    st.subheader("Benchmarks measured last", anchor=False)
+    st.header("Benchmarks measured last", anchor=False)
     is_answered = False
     for view in views:
         is_told_below = not is_answered and view.search is not None
@@ -98,7 +98,7 @@ def _show_search(search: Search) -> bool:
 
 
 def _show_running() -> None:
-    st.subheader("Running", anchor=False)
+    st.header("Running", anchor=False)
     if open_jobs(default_home()):
         follow_jobs(lambda job: not job.state.has_ended)
     else:
@@ -107,7 +107,7 @@ def _show_running() -> None:
 
 
 def _show_targets(targets: tuple[Target, ...], snapshots: tuple[TargetSnapshot, ...]) -> None:
-    st.subheader("Targets", anchor=False)
+    st.header("Targets", anchor=False)
     seen = {one.target: one for one in snapshots}
     names = list(dict.fromkeys((*(one.name for one in targets), *seen)))
     for name in names[:MOST_TARGETS]:

@@ -117,7 +117,7 @@ def _chosen(found: Sequence[LadderEntry]) -> LadderEntry:
 def _show_ladder(entry: LadderEntry) -> None:
     with reading.banner_on_error():
         ladder = read_ladder(entry.benchmark.id)
-    st.subheader(f"{inert(model_of(entry))} on {inert(target_of(entry))}", anchor=False)
+    st.header(f"{inert(model_of(entry))} on {inert(target_of(entry))}", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
         facts = (f"{ladder.kind} ladder", instant(entry.benchmark.created_at_unix_ns), entry.benchmark.id)
         st.caption(" · ".join(map(inert, facts)), width="content")

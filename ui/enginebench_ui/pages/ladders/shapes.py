@@ -1,6 +1,5 @@
 """Ladders shaped: the list, the rungs of one with the value that a chart shows of each, and the bar chart itself."""
 
-import html
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from enginebench_controller.verdicts.ladder import NOT_AVAILABLE, Gain, Ladder, 
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.words import factor_words
 from enginebench_ui.shared.charts import NOISE
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, in_milliseconds, instant, number, readback
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, drawn_text, in_milliseconds, instant, number, readback
 
 
 class Measure(StrEnum):
@@ -244,7 +243,7 @@ def ladder_figure(bars: Sequence[RungBar], measure: Measure, engines: EngineLook
                 "color": [engines.of(bar.engine).colour for bar in bars],
                 "opacity": [1.0 if bar.is_best else _FAINT for bar in bars],
             },
-            customdata=[html.escape(bar.title) for bar in bars],
+            customdata=[drawn_text(bar.title) for bar in bars],
             hovertemplate=f"%{{customdata}}: %{{x:,.4~r}} {unit}<extra></extra>",
         )
     )
@@ -266,7 +265,7 @@ def alternative(bars: Sequence[RungBar], measure: Measure) -> str:
 
 
 def _heading(bar: RungBar, unit: str) -> str:
-    title = f"<b>{html.escape(bar.title)}</b>"
+    title = f"<b>{drawn_text(bar.title)}</b>"
     if bar.value is None:
         return title
     factor = None if bar.factor is None else factor_words(bar.factor)
@@ -282,7 +281,7 @@ def _wrapped(text: str) -> str:
     lines = textwrap.wrap(
         text, _LETTERS_IN_A_LINE, max_lines=_LINES_OF_A_REASON, placeholder=" …", break_long_words=True
     )
-    return "<br>".join(map(html.escape, lines))
+    return "<br>".join(map(drawn_text, lines))
 
 
 def _words(row: float, text: str, *, anchor: str) -> dict[str, Any]:

@@ -282,7 +282,7 @@ def show() -> None:
         other = choose_other()
         fields = _choose_configurations(places)
     with right, st.container(border=True, key="order"):
-        st.subheader("What this comes to", anchor=False)
+        st.header("What this comes to", anchor=False)
         name = _choose_name(labels, places)
         if not models:
             st.info("Choose a model version, and the cells to measure appear here.", icon=":material/arrow_back:")

@@ -51,7 +51,7 @@ def show() -> None:
         show_what_is_known(places)
         wish = _choose(model, label_name(labels.get(st.query_params.get("model", ""), "")), places)
     with right, st.container(border=True, key="order"):
-        st.subheader("What this comes to", anchor=False)
+        st.header("What this comes to", anchor=False)
         if model is None:
             st.info("Choose a model version, and the passes appear here.", icon=":material/arrow_back:")
         elif wish is not None:

@@ -129,7 +129,7 @@ def show_summary(profile: Profile, sweep: Sweep, advice: Sequence[AdviceView]) -
 
 def show_circumstances(profile: Profile) -> None:
     """Draw what was measured, where and with what, and how far the figures can be trusted."""
-    st.subheader("What was measured", anchor=False)
+    st.header("What was measured", anchor=False)
     show_facts(facts(profile))
     with st.expander("How far the figures can be trusted"):
         show_facts(trust_facts(profile), border=False)

@@ -263,7 +263,7 @@ def _show_chosen(chosen: tuple[str, ...], views: Mapping[str, ProjectView]) -> N
 
 
 def _show_versions(views: tuple[VersionView, ...], total: int) -> None:
-    st.subheader("Model versions", anchor="versions")
+    st.header("Model versions", anchor="versions")
     if not views:
         st.info(
             "No model version contains all of these words." if total else "The library is empty.",
@@ -295,7 +295,7 @@ def _show_version(view: VersionView) -> None:
     with st.container(border=True, key="version"):
         left, right = st.columns([2, 3], gap="large")
         with left:
-            st.markdown(f"#### {inert(shortened(view.name, 80))}")
+            st.markdown(f"## {inert(shortened(view.name, 80))}")
             st.markdown("  \n".join(f"**{heading}** {inert(value)}" for heading, value in view.facts))
             query = {"model": view.digest[:DIGEST_CHARACTERS]}
             st.page_link(NEW_BENCHMARK, label="Measure this version", icon=":material/add_chart:", query_params=query)

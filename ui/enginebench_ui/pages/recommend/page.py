@@ -185,8 +185,8 @@ def show_search(search: Search) -> None:
         _show_front(found, limit)
     with right:
         _show_gains(found)
-    st.subheader("What was tried", anchor=False)
-    columns = COLUMNS | {latency_heading(limit): _NUMBER(format="%.2f")}
+    st.header("What was tried", anchor=False)
+    columns = COLUMNS | {latency_heading(limit): _NUMBER(format="%.3f")}
     table(tried_rows(found, limit), f"tried {search.id}", columns=columns)
     show_steps(steps)
 
@@ -266,14 +266,14 @@ def _show_front(found: Recommendation, limit: LatencyLimit | None) -> None:
     if figure is None:
         st.caption("There is nothing to draw: no point has numbers.")
         return
-    st.subheader("Latency and throughput", anchor=False)
+    st.header("Latency and throughput", anchor=False)
     chart(figure, "front", name="recommend-front", alt=alternative(found, limit))
 
 
 def _show_gains(found: Recommendation) -> None:
     rows = gain_rows(found)
     if rows:
-        st.subheader("What it gains", anchor=False)
+        st.header("What it gains", anchor=False)
         table(rows, "gains")
         st.caption("The default of an engine: batch 1, all cores, one request after the other, no hint.")
 
@@ -285,10 +285,10 @@ def show() -> None:
         show_form()
         follow_searches(SearchKind.RECOMMEND)
         found = reading.searches(SearchKind.RECOMMEND)
-    if not found:
-        nothing_yet("No configuration was searched for yet. The form above does it, or in a shell:", COMMAND)
-        return
-    show_search(choose_search(found, asked_words))
+        if not found:
+            nothing_yet("No configuration was searched for yet. The form above does it, or in a shell:", COMMAND)
+            return
+        show_search(choose_search(found, asked_words))
 
 
 show()

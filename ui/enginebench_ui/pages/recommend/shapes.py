@@ -1,6 +1,5 @@
 """A recommendation shaped: the form as a command, the points as rows with what became of each, the front drawn."""
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from enginebench_controller.verdicts.recommend.search import Fate
 from enginebench_controller.verdicts.recommend.tried import Bounds, TriedPoint
 from enginebench_ui.shared.charts import NOISE, WORSE, margins, value_axis
 from enginebench_ui.shared.order_fields import listed, positional, shapes
-from enginebench_ui.shared.text import Row, cells, number
+from enginebench_ui.shared.text import Row, cells, drawn_text, number
 
 GOALS: Mapping[Goal, str] = {
     Goal.THROUGHPUT: "Most items a second",
@@ -247,9 +246,9 @@ def _points(engine: str, found: Recommendation, engines: EngineLooks, limit: Lat
         x=[_latency_ms(one) for one in points],
         y=[_rate(one) for one in points],
         mode="markers",
-        name=html.escape(engine),
+        name=drawn_text(engine),
         marker=marker,
-        customdata=[[html.escape(found.words_of(one)), FATES[one.fate]] for one in points],
+        customdata=[[drawn_text(found.words_of(one)), FATES[one.fate]] for one in points],
         hovertemplate=(
             f"%{{customdata[0]}}<br>{_percentile(limit)} %{{x:,.4~r}} ms, %{{y:,.4~r}} items/s<br>%{{customdata[1]}}"
             "<extra></extra>"
@@ -277,7 +276,7 @@ def _limit_line(limit: LatencyLimit, rates: Sequence[float]) -> go.Scatter:
         x=[place, place],
         y=[min(rates) / _BEYOND, max(rates) * _BEYOND],
         mode="lines",
-        name=f"limit: {html.escape(str(limit))}",
+        name=f"limit: {drawn_text(str(limit))}",
         line={"color": WORSE, "width": 2, "dash": "dash"},
         hoverinfo="skip",
     )

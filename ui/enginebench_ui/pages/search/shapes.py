@@ -5,7 +5,6 @@ was asked for, and the best of several would often be the least sure one. What i
 a share of an own whole: engines are seldom measured equally often.
 """
 
-import html
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_integer_
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.store.sql_query import QueryResult
 from enginebench_ui.shared.charts import NOISE, SERIES, margins
-from enginebench_ui.shared.text import cells, count_of, shortened
+from enginebench_ui.shared.text import cells, count_of, drawn_text, shortened
 
 _EXACT_IN_BROWSER = 2**53
 """Numbers above are not exact in JavaScript: identifiers and instants in nanoseconds would change."""
@@ -217,7 +216,7 @@ def _labels(texts: Iterable[str]) -> Mapping[str, str]:
 
 
 def _label(text: str) -> str:
-    return html.escape(shortened(text, _LONGEST_LABEL))
+    return drawn_text(shortened(text, _LONGEST_LABEL))
 
 
 @dataclass(frozen=True)

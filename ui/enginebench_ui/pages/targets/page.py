@@ -323,7 +323,7 @@ def _choose(views: Sequence[TargetView]) -> str:
 
 
 def _show_target(view: TargetView) -> None:
-    st.subheader(inert(view.name), anchor=False)
+    st.header(inert(view.name), anchor=False)
     st.caption(inert(f"{'this machine' if view.is_local else view.address} · last seen: {view.last_seen}"))
     with st.container(horizontal=True):
         if st.button("Look again", icon=":material/refresh:", help="Asks for the host, its engines and its devices."):
@@ -350,7 +350,7 @@ def _show_facts(view: TargetView) -> None:
 
 
 def _show_engines(view: TargetView) -> None:
-    st.markdown("##### Engines")
+    st.markdown("### Engines")
     if view.engines:
         table(view.engines, f"engines {view.name}", columns=ENGINE_COLUMNS)
     else:
@@ -362,7 +362,7 @@ def _show_engines(view: TargetView) -> None:
             table(view.unavailable, f"unavailable engines {view.name}", columns=ENGINE_COLUMNS)
     if not view.engines:
         return
-    st.markdown("##### Devices")
+    st.markdown("### Devices")
     if view.devices:
         table(view.devices, f"devices {view.name}", columns=DEVICE_COLUMNS)
     else:
@@ -373,7 +373,7 @@ def _show_peaks(view: TargetView) -> None:
     with reading.banner_on_error():
         peaks = [peak for peak in reading.peaks() if peak.is_of(view.name, view.cpu_model)]
     counts = core_counts(peaks)
-    st.markdown("##### Measured peaks")
+    st.markdown("### Measured peaks")
     if not counts:
         st.info(
             "Not calibrated yet: layers cannot be held against what this machine can do at best. Calibrate it, or run"

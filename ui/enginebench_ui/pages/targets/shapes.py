@@ -1,6 +1,5 @@
 """What engines reach at best on a target, as calibrations measured it: two small charts, each with its table."""
 
-import html
 from collections.abc import Iterable, Sequence
 
 import plotly.graph_objects as go
@@ -10,7 +9,7 @@ from enginebench_controller.records import Peak, PeakKind
 from enginebench_controller.records.target import best_peaks
 from enginebench_proto.agreed.words import DEFAULT_DEVICE, DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.charts import NOISE, margins
-from enginebench_ui.shared.text import Row, cells, instant
+from enginebench_ui.shared.text import Row, cells, drawn_text, instant
 
 HEIGHT_PX = 300
 PRECISIONS = ("f32", "bf16", "f16", "int8")
@@ -153,13 +152,13 @@ def _bars(own: Sequence[Peak], name: str, colour: str, *, is_winograd: bool) -> 
         # In the bar's own colour the half of an interval that lies on the bar would not be seen.
         error_y={**_errors(own), "color": NOISE},
         # Plotly reads a few HTML tags in every text; names from elsewhere must not speak it.
-        name=html.escape(label),
+        name=drawn_text(label),
         marker={
             "color": colour,
             "pattern": {"shape": "/" if is_winograd else ""},
             "line": {"color": colour, "width": 1},
         },
-        customdata=[html.escape(peak.what) for peak in own],
+        customdata=[drawn_text(peak.what) for peak in own],
         hovertemplate="%{x}: %{y:.1f} Gop/s at %{customdata}<extra>%{fullData.name}</extra>",
     )
 
@@ -169,10 +168,10 @@ def _line(own: Sequence[Peak], name: str, colour: str) -> go.Scatter:
         x=[peak.working_set_bytes for peak in own],
         y=[peak.rate.median_per_s / _GIGA for peak in own if peak.rate],
         error_y=_errors(own),
-        name=html.escape(name),
+        name=drawn_text(name),
         mode="lines+markers",
         line={"color": colour, "width": 2},
-        customdata=[f"{size_text(peak.working_set_bytes)}, {html.escape(peak.what)}" for peak in own],
+        customdata=[f"{size_text(peak.working_set_bytes)}, {drawn_text(peak.what)}" for peak in own],
         hovertemplate="%{customdata}: %{y:.1f} GB/s<extra>%{fullData.name}</extra>",
     )
 
@@ -201,4 +200,4 @@ def _precisions(peaks: Iterable[Peak]) -> list[str]:
 
 
 def _precision(peak: Peak) -> str:
-    return html.escape(peak.precision or "?")
+    return drawn_text(peak.precision or "?")

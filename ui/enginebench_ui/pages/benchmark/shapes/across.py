@@ -1,6 +1,5 @@
 """A benchmark on many targets: in words, as a row a group and configuration, and how far apart the targets are."""
 
-import html
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ from enginebench_controller.records import Measurement
 from enginebench_controller.verdicts.across import AcrossTargets, work_of
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order
 from enginebench_ui.shared.charts import margins, value_axis
-from enginebench_ui.shared.text import UNKNOWN, Row, count_of, in_milliseconds
+from enginebench_ui.shared.text import UNKNOWN, Row, count_of, drawn_text, in_milliseconds
 
 MOST_GROUPS = 30
 """More are no grouping, and nobody looks at so many boxes: a label with more values is not offered, and of kinds of
@@ -93,11 +92,11 @@ def spread_figure(
     for engine, own in engines.items():
         figure.add_trace(
             go.Box(
-                name=html.escape(engine),
+                name=drawn_text(engine),
                 orientation="h",
                 x=[_median_ms(one) for one in own],
                 y=[rows[groups.get(one.target, "")] for one in own],
-                text=[html.escape(one.target) for one in own],
+                text=[drawn_text(one.target) for one in own],
                 marker={"color": looks.of(own[0].engine.name).colour, "size": 5},
                 boxpoints="all",
                 jitter=0.6,
@@ -113,7 +112,7 @@ def spread_figure(
             # What is written on a logarithmic axis stands, unlike its points, at the power of ten.
             x=math.log10(topmost[name]) if "type" in axis else topmost[name],
             y=rows[groups.get(name, "")],
-            text=html.escape(name),
+            text=drawn_text(name),
             showarrow=False,
             yshift=18 + 12 * (place % 2),
         )
@@ -130,7 +129,7 @@ def spread_figure(
 
 def _wrapped(text: str) -> str:
     """In lines, for a narrow screen has no room for the name of a processor beside a chart."""
-    return "<br>".join(map(html.escape, textwrap.wrap(text, _LINE_CHARACTERS)))
+    return "<br>".join(map(drawn_text, textwrap.wrap(text, _LINE_CHARACTERS)))
 
 
 def _median_ms(one: Measurement) -> float | None:

@@ -1,6 +1,5 @@
 """What the figures of a benchmark share: how lines look, axes of latencies, and where legends stand."""
 
-import html
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from enginebench_ui.pages.benchmark.shapes.naming import (
     told_apart,
 )
 from enginebench_ui.shared.charts import margins
-from enginebench_ui.shared.text import arrivals_text, count_of, engine_label, shortened
+from enginebench_ui.shared.text import arrivals_text, count_of, drawn_text, engine_label, shortened
 
 GridCell = tuple[int, int]
 """A place in the grid of a line: batch and cores."""
@@ -172,8 +171,7 @@ def looks(lines: Sequence[Line], engines: EngineLooks) -> dict[str, LineLook]:
     worn = engines.of_series((line.key, line.first.engine.name) for line in lines)
     return {
         line.key: LineLook(
-            # Plotly reads a few HTML tags in every text; names from elsewhere must not speak it.
-            html.escape(line.label),
+            drawn_text(line.label),
             worn[line.key].colour,
             worn[line.key].symbol,
             3.0 if place == 0 else 1.5,

@@ -4,7 +4,6 @@ A series is an engine, told apart further by only those axes that vary within th
 counts, two precisions. Batch and model are never part of it, since charts show them along an axis.
 """
 
-import html
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from enginebench_ui.shared.text import (
     Row,
     arrivals_text,
     cells,
+    drawn_text,
     engine_label,
     in_milliseconds,
     in_percent,
@@ -284,7 +284,7 @@ def _panels(models: Sequence[str]) -> tuple[go.Figure, dict[str, tuple[int, int]
     """Make a figure with a panel a model, and say in which row and column, counted from 1, each model is."""
     columns = min(len(models), MOST_PANELS_IN_A_ROW)
     rows = -(-len(models) // columns)
-    figure = make_subplots(rows, columns, subplot_titles=[html.escape(model) for model in models])
+    figure = make_subplots(rows, columns, subplot_titles=[drawn_text(model) for model in models])
     figure.update_layout(height=HEIGHT_PX * rows)
     return figure, {model: (index // columns + 1, index % columns + 1) for index, model in enumerate(models)}
 
@@ -294,7 +294,7 @@ def _bars(measurements: Sequence[Measurement], series: str, colour: str, *, in_l
         x=[str(one.configuration.batch) for one in measurements],
         y=[one.throughput_items_per_s for one in measurements],
         # Plotly reads a few HTML tags in every text; names from elsewhere must not speak it.
-        name=html.escape(series),
+        name=drawn_text(series),
         legendgroup=series,
         showlegend=in_legend,
         marker_color=colour,

@@ -1,6 +1,5 @@
 """The same model and configuration over time: by engine, what changed from one to the next, and the alerts as rows."""
 
-import html
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +26,7 @@ from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Statistic, Valu
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, MARGINS
 from enginebench_ui.pages.benchmark.shapes.naming import options_in_full, short_key, short_names, told_apart
 from enginebench_ui.shared.charts import value_axis
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, in_percent, instant, shortened
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, drawn_text, in_percent, instant, shortened
 
 CAUSES = {Cause.MACHINE: "the machine", Cause.CANDIDATE: "perhaps the engine", Cause.UNEXPLAINED: "unexplained"}
 
@@ -201,7 +200,7 @@ def _line(track: Track, look: EngineLook, lens: TrendLens) -> go.Scatter:
         },
         text=_versions(track),
         textposition="top center",
-        name=html.escape(track.name),
+        name=drawn_text(track.name),
         mode="lines+markers+text",
         connectgaps=False,
         line={"color": look.colour, "width": 1.5},
@@ -210,7 +209,7 @@ def _line(track: Track, look: EngineLook, lens: TrendLens) -> go.Scatter:
             "color": look.colour,
             "size": [13 if point.benchmark_id == lens.benchmark_id else 7 for point in track.points],
         },
-        customdata=[[_hover_name(point), html.escape(point.engine.version or "unknown")] for point in track.points],
+        customdata=[[_hover_name(point), drawn_text(point.engine.version or "unknown")] for point in track.points],
         hovertemplate=(
             f"%{{x|%Y-%m-%d %H:%M}}: %{{y:,.4~r}} {UNITS[lens.figure]}<br>version %{{customdata[1]}}<br>"
             "%{customdata[0]}<extra>%{fullData.name}</extra>"
@@ -219,7 +218,7 @@ def _line(track: Track, look: EngineLook, lens: TrendLens) -> go.Scatter:
 
 
 def _hover_name(point: TrendPoint) -> str:
-    return html.escape(shortened(point.benchmark_name or point.benchmark_id, _LONGEST_NAME))
+    return drawn_text(shortened(point.benchmark_name or point.benchmark_id, _LONGEST_NAME))
 
 
 def _reach(high: float | None, low: float | None) -> float | None:
@@ -235,7 +234,7 @@ def _versions(track: Track) -> list[str]:
     for point in track.points:
         version = point.engine.version
         is_new = None not in (version, last) and version != last
-        named.append(html.escape(version or "") if is_new else "")
+        named.append(drawn_text(version or "") if is_new else "")
         last = version or last
     return named if len(list(filter(None, named))) <= _MOST_VERSIONS_NAMED else [""] * len(named)
 

@@ -1,6 +1,5 @@
 """One row of layers opened: how each side ran it, in what the sides differ, and the drawing of what was fused."""
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from enginebench_controller.verdicts.layers.profiles import ProfilePair
 from enginebench_controller.verdicts.layers.rows import LayerRow, RowSide
 from enginebench_controller.verdicts.words import milliseconds, percent
 from enginebench_ui.pages.compare.shapes.layers import outcome
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, count_of
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, count_of, drawn_text
 
 MOST_LISTED = 12
 """Of more source nodes or layers than that, the drawing shows the first and counts the rest."""
@@ -225,10 +224,10 @@ def _boxes(names: Sequence[str], at: float, heights: Sequence[float], colour: st
         y=list(heights),
         mode="markers+text",
         marker={"symbol": "square", "size": 12, "color": colour},
-        text=[f" {html.escape(_short(name))} " for name in names],
+        text=[f" {drawn_text(_short(name))} " for name in names],
         textposition=where,
         textfont={"size": 12},
-        customdata=[html.escape(name[:200]) for name in names],
+        customdata=[drawn_text(name[:200]) for name in names],
         hovertemplate=f"%{{customdata}}<extra>{what}</extra>",
         cliponaxis=False,
     )

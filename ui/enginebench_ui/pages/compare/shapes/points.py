@@ -1,6 +1,5 @@
 """The experiments of both sides as points: which is A or B, which are drawn, where the sweet spot is, and the chart."""
 
-import html
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from enginebench_controller.records.measurement import half_width
 from enginebench_controller.stats.scaling import OperatingPoint, best_point, sweet_spot
 from enginebench_controller.store.models import Experiment
 from enginebench_ui.shared.charts import SWEET_SPOT, margins, value_axis
-from enginebench_ui.shared.text import Row, cells, count_of, in_milliseconds, in_percent, instant, number
+from enginebench_ui.shared.text import Row, cells, count_of, drawn_text, in_milliseconds, in_percent, instant, number
 
 LETTERS = ("A", "B")
 
@@ -368,7 +367,7 @@ def _trace(shown: Sequence[Experiment], name: str, **style: object) -> DrawnTrac
         "type": "scatter",
         "x": [_ms(one) for one in shown],
         "y": [_rate(one) for one in shown],
-        "customdata": [html.escape(f"{point_text(one)}, {one.load}, {one.input_set}") for one in shown],
+        "customdata": [drawn_text(f"{point_text(one)}, {one.load}, {one.input_set}") for one in shown],
         "name": name,
         "hovertemplate": _HOVER,
         "cliponaxis": False,

@@ -3,7 +3,6 @@
 A layer counts for its own precision alone, also where the one before it ran in another.
 """
 
-import html
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from enginebench_controller.verdicts.layers.rows import plain_precision
 from enginebench_controller.verdicts.layers.summary import SettingDifference, letter
 from enginebench_ui.pages.compare.shapes.points import Looks
 from enginebench_ui.shared.charts import BETTER, NEUTRAL, NOISE, WORSE, margins
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, in_milliseconds, in_percent
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, drawn_text, in_milliseconds, in_percent
 
 INCLUDED = "Include to distribution chart"
 MOST_BARS = 30
@@ -159,7 +158,7 @@ def _type_bars(letter: str, look: SideLook, types: Sequence[TypeRow], sides: Seq
 
 
 def _short(name: str) -> str:
-    return html.escape(name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…")
+    return drawn_text(name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…")
 
 
 @dataclass(frozen=True)
@@ -267,7 +266,7 @@ def _precision_bars(letter: str, look: SideLook, shares: Sequence[PrecisionShare
     return go.Bar(
         name=letter,
         orientation="h",
-        y=[html.escape(name) for name in names],
+        y=[drawn_text(name) for name in names],
         x=[own.get(name) for name in names],
         marker={"color": look.colour, "pattern": {"shape": look.pattern}},
         text=["" if own.get(name) is None else f"{own[name]:.1%}" for name in names],

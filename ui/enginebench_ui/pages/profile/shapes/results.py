@@ -1,6 +1,5 @@
 """Layer results: every layer in the order of execution, as a line or bars, and as a table."""
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +20,16 @@ from enginebench_ui.pages.profile.shapes.layers import (
 )
 from enginebench_ui.pages.profile.shapes.types import heading
 from enginebench_ui.shared.charts import NEUTRAL, NOISE, SERIES, margins
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, magnitude, milliseconds_text, percent_text, shortened
+from enginebench_ui.shared.text import (
+    UNKNOWN,
+    Row,
+    cells,
+    drawn_text,
+    magnitude,
+    milliseconds_text,
+    percent_text,
+    shortened,
+)
 
 MOST_MARKS = 400
 """With more layers than this, bars and markers are thinner than a pixel, and each would still cost its drawing: then
@@ -181,7 +189,7 @@ def _few(names: Sequence[str], most: int = 3) -> str:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(shortened(text, _HOVER_NAME))
+    return drawn_text(shortened(text, _HOVER_NAME))
 
 
 def _scaled(layers: Sequence[LayerView], dataset: Dataset, scale: Scale) -> list[float | None]:
@@ -255,7 +263,7 @@ def _by_type(
     found: dict[str, DrawnSeries] = {}
     for name, colour in colours.items():
         key = legend_entry(name, colour)
-        found.setdefault(key, (html.escape(shortened(key, 24)), colour, [], [], []))
+        found.setdefault(key, (drawn_text(shortened(key, 24)), colour, [], [], []))
     for layer, value, hover in zip(layers, values, hovers, strict=True):
         _, _, x, y, texts = found[legend_entry(layer.type, colours[layer.type])]
         if value is not None:

@@ -4,7 +4,6 @@ After Williams, Waterman and Patterson, "Roofline: An Insightful Visual Performa
 Communications of the ACM 52 (4), 2009.
 """
 
-import html
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ from enginebench_controller.records import Peak, Profile
 from enginebench_controller.records.target import in_environment
 from enginebench_ui.pages.profile.shapes.layers import LayerView
 from enginebench_ui.shared.charts import NOISE, SERIES, margins
-from enginebench_ui.shared.text import count_of, magnitude, milliseconds_text, percent_text, shortened
+from enginebench_ui.shared.text import count_of, drawn_text, magnitude, milliseconds_text, percent_text, shortened
 
 MOST_POINTS = 500
 """Layers that are drawn, the slowest: each point costs its drawing."""
@@ -155,7 +154,7 @@ def _hover(layer: LayerView) -> str:
     notes = f"<br>{', '.join(note.value for note in place.notes)}" if place.notes else ""
     share = f"<br>{percent_text(place.share, 0)} of what it could attain" if place.share is not None else ""
     return (
-        f"<b>#{layer.depth} {html.escape(shortened(layer.name, 48))}</b><br>{html.escape(shortened(layer.type))}, "
+        f"<b>#{layer.depth} {drawn_text(shortened(layer.name, 48))}</b><br>{drawn_text(shortened(layer.type))}, "
         f"{milliseconds_text(layer.time_ns)}<br>{magnitude(place.flops_per_s, 'FLOP/s')} at "
         f"{magnitude(place.intensity, 'FLOP/byte')}{share}{notes}"
     )

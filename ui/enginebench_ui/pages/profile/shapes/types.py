@@ -1,6 +1,5 @@
 """Layer summaries: where the time goes by type of layer, and what pruning could take from each."""
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,16 @@ import plotly.graph_objects as go
 from enginebench_controller.verdicts.pruning.prospects import Saving
 from enginebench_ui.pages.profile.shapes.layers import Dataset, LayerView, Scale, as_percent, total, types_by_value
 from enginebench_ui.shared.charts import LOG_AXIS, NEUTRAL, NOISE
-from enginebench_ui.shared.text import UNKNOWN, Row, cells, count_of, magnitude, milliseconds_text, shortened
+from enginebench_ui.shared.text import (
+    UNKNOWN,
+    Row,
+    cells,
+    count_of,
+    drawn_text,
+    magnitude,
+    milliseconds_text,
+    shortened,
+)
 
 MOST_BARS = 14
 _BAR_PX = 34
@@ -143,7 +151,7 @@ def _grouped(views: Sequence[TypeView]) -> list[TypeView]:
 
 
 def _label(view: TypeView) -> str:
-    return html.escape(shortened(view.type or "untold", 22)) + (" *" if view.is_engine_made else "")
+    return drawn_text(shortened(view.type or "untold", 22)) + (" *" if view.is_engine_made else "")
 
 
 def _text(value: float | None, dataset: Dataset) -> str:
@@ -156,7 +164,7 @@ def _text(value: float | None, dataset: Dataset) -> str:
 
 def _hover(view: TypeView, dataset: Dataset) -> str:
     share = "" if view.share is None else f", {100 * view.share:.1f} %"
-    note = f"<br>{html.escape(view.note)}" if view.note else ""
+    note = f"<br>{drawn_text(view.note)}" if view.note else ""
     return f"{_text(view.value, dataset)}{share}<br>{count_of(view.layers, 'layer')}{note}"
 
 
