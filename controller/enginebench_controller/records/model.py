@@ -106,9 +106,17 @@ class Derivation:
         """Pydantic asks this wherever it reads one: a sentence alone is of a record of before."""
         from pydantic_core import core_schema  # noqa: PLC0415  # only where one is read
 
-        return core_schema.no_info_before_validator_function(
-            lambda data: cls.from_sentence(data) if isinstance(data, str) else data, handler(source)
+        sentence = core_schema.no_info_after_validator_function(cls.from_sentence, core_schema.str_schema())
+        # A function that came before would be given lists for JSON's arrays, which are no tuples where all is strict.
+        return core_schema.tagged_union_schema(
+            {"parts": handler(source), "sentence": sentence},
+            discriminator=lambda data: "sentence" if isinstance(data, str) else "parts",
         )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Callable[[Any], Any]) -> Any:
+        """Pydantic asks this for the schema, which is of what is written today."""
+        return handler(core["choices"]["parts"])
 
 
 @dataclass(frozen=True)

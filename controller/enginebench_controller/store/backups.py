@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import escape
 from itertools import chain, count
 from pathlib import Path
@@ -17,7 +17,13 @@ from pathlib import Path
 import duckdb
 
 from enginebench_controller.errors import InputError, StoreError
+from enginebench_controller.records import LatencySummary, Status
+from enginebench_controller.records.figures import figures
+from enginebench_controller.records.possible import why_impossible
 from enginebench_controller.store.connection import StoreFile, as_it_is, at_rest, is_there
+from enginebench_controller.store.rows import from_latency_columns, from_rate_interval_columns
+from enginebench_controller.store.statements import Row
+from enginebench_controller.store.statements import rows as rows_of
 from enginebench_controller.store.tables import WORDS
 from enginebench_proto.agreed.durable import copy_whole, make_private_folder, sync_folder
 
@@ -66,21 +72,32 @@ Blocks are left out as by `LatencySummary.left_out_of`; where that does not come
 lies at least between the ends of all.
 """
 
-
-_IMPOSSIBLE = """
-SELECT id, benchmark_id FROM measurements
-WHERE least(batch, cores, streams, requests) < 1 OR throughput_items_per_s <= 0 OR isinf(throughput_items_per_s)
-    OR (min_ns IS NOT NULL AND NOT (0 <= min_ns AND median_ns BETWEEN min_ns AND max_ns))
-ORDER BY id"""
-"""What imports of before 2026-12 did not refuse."""
+_FIGURES = f"""
+SELECT id, benchmark_id, status, least(batch, cores, streams, requests) AS least_count, iterations,
+    {", ".join(figures(LatencySummary))}, percentiles,
+    COLUMNS('^(median|throughput)_(low|high|interval)_'), throughput_items_per_s, medians_ns, rates
+FROM measurements LEFT JOIN (
+    SELECT measurement_id, list(median_ns) AS medians_ns, list(throughput_items_per_s) AS rates
+    FROM processes GROUP BY ALL
+) ON measurement_id = id ORDER BY id"""  # noqa: S608  # of its own
 
 
 @dataclass(frozen=True)
 class StoreCheck:
-    """What a look at every value found: the rows of each table, None where they cannot be read, and the problems."""
+    """What a look at every value found: the rows of each table, None where they cannot be read, and the problems.
+
+    `damage` is of the file, whose place a backup can take; what is `doubtful` was stored as it is, and is in every
+    backup since.
+    """
 
     rows: dict[str, int | None]
-    problems: tuple[str, ...]
+    damage: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Both, in a sentence each."""
+        return self.damage + self.doubtful
 
 
 _WAL = ".wal"
@@ -95,9 +112,11 @@ class Upkeep(StoreFile):
     def check(self) -> StoreCheck:
         """Read every value there is, and look for what belongs to nothing; the file stays as it is."""
         if not is_there(self.path):
-            return StoreCheck({}, ())
+            return StoreCheck({})
         with as_it_is(self.path, self._timeout_s) as connection:
-            return _check(connection)
+            found = _check(connection)
+            can_tell = not found.damage and "block_samples" in found.rows
+            return replace(found, doubtful=tuple(_doubtful(connection))) if can_tell else found
 
     def backup(self, wanted: Path) -> Path:
         """Copy the file to `wanted`, or into it where that is a folder; return where the copy is, once read whole.
@@ -137,17 +156,18 @@ class Upkeep(StoreFile):
             raise InputError(f"there are no results in {self.path} yet")
         self._clear_away()
         coming = path.with_name(f"{path.name}.{os.getpid()}.coming")
-        before = path.stat().st_size
         try:
             with at_rest(path, self._timeout_s):
+                before = path.stat().st_size  # now that its log is folded in, which may be longer than itself
                 _write_anew(path, coming)
                 _require_sound(coming, self._timeout_s, path)
-                if coming.stat().st_size < before:
+                after = coming.stat().st_size
+                if after < before:
                     coming.replace(path)
                     sync_folder(path.parent)
+                return before, min(before, after)
         finally:
             _remove_all(coming)
-        return before, path.stat().st_size
 
     def restore(self, source: Path) -> Path | None:
         """Put a backup in the place of the file; return where that is kept from now on, None without any.
@@ -186,7 +206,7 @@ class Upkeep(StoreFile):
 def _check(connection: duckdb.DuckDBPyConnection) -> StoreCheck:
     """Read every value of the file, which DuckDB holds against its checksums, and look for what belongs to nothing."""
     rows: dict[str, int | None] = {}
-    problems: list[str] = []
+    damage: list[str] = []
     there = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     for table in filter(there.__contains__, WORDS):  # an older file lacks some
         try:
@@ -197,10 +217,10 @@ def _check(connection: duckdb.DuckDBPyConnection) -> StoreCheck:
             rows[table] = int(count)
         except duckdb.Error as error:
             rows[table] = None
-            problems.append(f"the table {table} cannot be read: {str(error).splitlines()[0]}")
-    if not problems:
-        problems.extend(_inconsistencies(connection, there))
-    return StoreCheck(rows, tuple(problems))
+            damage.append(f"the table {table} cannot be read: {str(error).splitlines()[0]}")
+    if not damage:
+        damage.extend(_inconsistencies(connection, there))
+    return StoreCheck(rows, tuple(damage))
 
 
 def _inconsistencies(connection: duckdb.DuckDBPyConnection, there: Collection[str]) -> Iterator[str]:
@@ -215,10 +235,36 @@ def _inconsistencies(connection: duckdb.DuckDBPyConnection, there: Collection[st
         return
     for identity, iterations, found in connection.execute(_INCOMPLETE).fetchall():
         yield f"measurement {identity} has {found:,} samples of {iterations:,} iterations"
+
+
+def _doubtful(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Each measurement that has what cannot be, in a sentence that says what to do.
+
+    Older imports let it in, or another program wrote it; it stands in nobody's way, as the rest is as good as ever.
+    """
     for (identity,) in connection.execute(_OF_OTHERS).fetchall():
         yield f"measurement {identity} has samples that are not its own: remove its benchmark and import it anew"
-    for identity, benchmark in connection.execute(_IMPOSSIBLE).fetchall():
-        yield f"measurement {identity} has figures that cannot be: remove its benchmark, {benchmark}"
+    for row in rows_of(connection, _FIGURES):
+        identity, benchmark = row["id"], row["benchmark_id"]
+        if why := _why_impossible(row):
+            yield f"measurement {identity} has figures that cannot be: remove its benchmark, {benchmark} ({why})"
+
+
+def _why_impossible(row: Row) -> str | None:
+    if row["least_count"] < 1:
+        return "a count of the configuration is out of range"
+    try:
+        return why_impossible(
+            Status(row["status"]),
+            row["iterations"],
+            from_latency_columns(row),
+            row["throughput_items_per_s"],
+            from_rate_interval_columns(row),
+            row["medians_ns"] or (),
+            row["rates"] or (),
+        )
+    except ValueError as error:  # a word that only a newer version knows, or another program wrote
+        return f"they cannot be read: {str(error).splitlines()[0]}"
 
 
 def _write_anew(path: Path, coming: Path) -> None:
@@ -283,8 +329,8 @@ def _keep(path: Path, kept: Path) -> None:
 def _require_sound(path: Path, timeout_s: float, called: Path) -> None:
     with as_it_is(path, timeout_s, called) as connection:
         found = _check(connection)
-    if found.problems:
-        raise StoreError(f"{called} is damaged, so nothing was changed: {found.problems[0]}")
+    if found.damage:
+        raise StoreError(f"{called} is damaged, so nothing was changed: {found.damage[0]}")
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -131,6 +131,11 @@ def from_latency_columns(row: Row) -> LatencySummary | None:
     )
 
 
+def from_rate_interval_columns(row: Row) -> Interval | None:
+    """Read the columns of `measurements` that hold the interval of its throughput."""
+    return _from_interval_columns(_THROUGHPUT_INTERVAL, row)
+
+
 def to_process_row(process: Process) -> Row:
     """Give the row of `processes`, but for the measurement's id."""
     warm_up, calibration = process.warm_up, process.calibration
@@ -380,7 +385,7 @@ def from_measurement_row(
         processes=processes,
         blocks=blocks,
         latency=from_latency_columns(row),
-        throughput_interval=_from_interval_columns(_THROUGHPUT_INTERVAL, row),
+        throughput_interval=from_rate_interval_columns(row),
         captured_outputs=captured_outputs,
         grounds=GROUNDS.from_text(row["grounds"]) if row["grounds"] else Grounds(),
     )

@@ -24,7 +24,9 @@ from enginebench_controller.records import (
     Measurement,
     Process,
 )
+from enginebench_controller.records.fields import DERIVATION
 from enginebench_controller.records.figures import figures
+from enginebench_controller.records.model import Calibration
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.soundness import soundness
 
@@ -111,6 +113,18 @@ def test_an_export_of_before_has_no_models(importing, exported):
 
     assert import_benchmarks(importing, read_file(edited(exported, older))) == (B1,)
     assert importing.models() == ()
+
+
+@pytest.mark.slow
+def test_what_an_int8_version_was_calibrated_on_travels_with_it(importing, exported):
+    calibration = Calibration("photos", "ab" * 8, count=8, samples=8, images=("imagenet",), values=("mask=1",))
+    told = DERIVATION.to_data(Derivation(DerivationKind.QUANTIZED, said="8 inputs of photos", calibration=calibration))
+
+    def quantized(document):
+        document["benchmarks"][0]["models"][0]["derivation"] = told
+
+    assert import_benchmarks(importing, read_file(edited(exported, quantized))) == (B1,)
+    assert [one.derivation.calibration for one in importing.models() if one.derivation] == [calibration]
 
 
 @pytest.mark.slow
@@ -295,6 +309,12 @@ def edited(file, change):
         (lambda d: measured(d).update(throughput_items_per_s=0.0), "a throughput of 0 cannot be"),
         (lambda d: measured(d).update(throughput_items_per_s=-3.0), "a throughput of -3 cannot be"),
         (lambda d: measured(d).update(status="failed"), "ended as failed has no latency and no throughput"),
+        (lambda d: measured(d).update(throughput_items_per_s=1e9), "a throughput of 1e\\+09 is not between"),
+        (lambda d: measured(d)["latency"].update(sd_ns=-5.0), "a standard deviation of -5 cannot be"),
+        (lambda d: measured(d)["latency"].update(samples=10**6), "1,000,000 samples .* are not 200 iterations"),
+        (lambda d: measured(d)["latency"]["percentiles"][1].update(value_ns=9e12), "percentiles do not rise from"),
+        (lambda d: measured(d)["processes"][0].update(median_ns=-1.0), "a process has no median of -1"),
+        (lambda d: measured(d)["processes"][0].update(throughput_items_per_s=-3.0), "has no throughput of -3"),
         (lambda d: d["benchmarks"][0]["benchmark"].update(name="lone \ud800 surrogate"), "damaged"),
     ],
 )

@@ -32,6 +32,15 @@ connection.execute("UPDATE benchmarks SET name = 'in the log'")
 print("written", flush=True)
 os._exit(0)
 """
+LONG_LOG = """
+import duckdb, os, sys
+connection = duckdb.connect(sys.argv[1], config={"checkpoint_threshold": "4GB"})
+connection.execute("CREATE TABLE junk (number BIGINT, text VARCHAR)")
+for part in range(150):
+    connection.execute(f"INSERT INTO junk SELECT i, md5((i + {part * 7919})::varchar) FROM range(2000) t(i)")
+connection.execute("DELETE FROM junk WHERE number % 2 = 1")
+os._exit(0)
+"""
 HOLDING = """
 import duckdb, sys
 connection = duckdb.connect(sys.argv[1])
@@ -320,14 +329,88 @@ def test_a_check_finds_them_also_where_samples_are_left_out(store):
     assert problem.startswith("measurement m3 has samples that are not its own")
 
 
-@pytest.mark.parametrize("change", ["batch = 0", "median_ns = -5", "min_ns = max_ns + 1", "throughput_items_per_s = 0"])
-def test_a_check_finds_figures_that_cannot_be(store, change):
+IMPOSSIBLE = [
+    "measurements SET batch = 0",
+    "measurements SET median_ns = -5",
+    "measurements SET mean_ns = -5",
+    "measurements SET min_ns = max_ns + 1",
+    "measurements SET sd_ns = -5",
+    "measurements SET samples = 1000000",
+    "measurements SET throughput_items_per_s = 0",
+    "measurements SET throughput_items_per_s = 'nan'",
+    "measurements SET throughput_items_per_s = 1e9",
+    "measurements SET status = 'failed'",
+    "measurements SET status = 'splendid'",
+    "measurements SET median_low_ns = 9e9, median_high_ns = 1",
+    'measurements SET percentiles = replace(percentiles, \'"value_ns":\', \'"value_ns": 9e9, "was":\')',
+    "processes SET median_ns = -1",
+    "processes SET throughput_items_per_s = 0",
+]
+
+
+def stored(store, change):
+    """Store a measurement that cannot be, as older imports allowed."""
     store.add_measurement(invented.measured("m2"), invented.samples("m2"))
+    table, assignment = change.split(" SET ")
+    of = "id" if table == "measurements" else "measurement_id"
     with duckdb.connect(store.path) as connection:
-        connection.execute(f"UPDATE measurements SET {change} WHERE id = 'm2'")
-    assert "measurement m2 has figures that cannot be: remove its benchmark, b0000001" in store.check().problems
-    document = export_benchmarks(store, ["b0000001"])
-    assert "m2" in document, "nothing that is stored keeps the rest from leaving"
+        connection.execute(f"UPDATE {table} SET {assignment} WHERE {of} = 'm2'")
+
+
+@pytest.mark.parametrize("change", IMPOSSIBLE)
+def test_a_check_finds_figures_that_cannot_be(store, change):
+    stored(store, change)
+    found = store.check()
+    assert found.damage == ()
+    assert any(
+        one.startswith("measurement m2 has figures that cannot be: remove its benchmark, b0000001")
+        for one in found.doubtful
+    )
+
+
+@pytest.mark.parametrize("change", ["batch = 0", "median_ns = -5"])
+def test_nothing_that_is_stored_keeps_the_rest_from_leaving(store, change):
+    stored(store, f"measurements SET {change}")
+    assert "m2" in export_benchmarks(store, ["b0000001"])
+
+
+@pytest.mark.parametrize("spoil", ["batch = 0", "min_ns = 1"])
+def test_what_is_doubtful_stands_in_nobodys_way(store, tmp_path, monkeypatch, spoil):
+    stored(store, f"measurements SET {spoil}")
+    copy = store.backup(tmp_path / "copy.duckdb")
+    store.compact()
+    fresh = Store(tmp_path / "fresh" / "results.duckdb")
+    fresh.restore(copy)
+    assert len(fresh.measurements("b0000001")) == 2
+    assert fresh.check().doubtful == store.check().doubtful != ()
+
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(fresh.path.parent))
+    done = CliRunner().invoke(make_app(), ["store", "check"], standalone_mode=False)
+    assert (done.return_value, "restore FILE" in done.stderr) == (1, False), "a backup has it, too"
+
+
+def test_what_stands_in_the_log_alone_counts_as_taken_when_a_file_is_written_anew(store):
+    subprocess.run([sys.executable, "-c", LONG_LOG, store.path], check=True)
+    assert store.path.with_name("results.duckdb.wal").stat().st_size > store.path.stat().st_size
+    before, after = store.compact()
+    assert before >= after == store.path.stat().st_size
+    assert store.compact() == (after, after)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--grace", "3"], "are of a lake"),
+        (["--nobody-else"], "are of a lake"),
+        ([""], "the name of the lake is empty"),
+    ],
+)
+def test_what_is_meant_for_a_lake_never_changes_the_own_results(store, monkeypatch, words, says):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(store.path.parent))
+    before = store.generation()
+    done = CliRunner().invoke(make_app(), ["store", "compact", *words])
+    assert isinstance(done.exception, InputError) and says in str(done.exception)
+    assert store.generation() == before
 
 
 @pytest.mark.fault(17)
@@ -370,7 +453,7 @@ def test_the_commands_copy_check_and_restore(store, tmp_path, monkeypatch):
         connection.execute("DELETE FROM benchmarks")
     done = run("check", standalone_mode=False)
     assert done.return_value == 1
-    assert "belong to 1 benchmarks" in done.stderr
+    assert "belong to 1 benchmarks" in done.stderr and "restore FILE" in done.stderr
 
 
 def test_restoring_again_at_once_keeps_what_was_kept_before(store, tmp_path, monkeypatch):

@@ -105,8 +105,9 @@ def check(json: Json = False) -> int:
         remark(f"others on this machine can look into {folder}; `chmod 700 {quote(str(folder))}` forbids it")
     for problem in found.problems:
         remark(problem)
-    if found.problems:
+    if found.damage:
         remark("nothing was changed; `enginebench store restore FILE` puts a backup in its place and keeps this file")
+    if found.problems:
         return ExitCode.SOME_FAILED
     remark("no problem was found")
     return ExitCode.OK
@@ -166,12 +167,18 @@ def _words(synced: Synced) -> str:
 @group.command("compact")
 def compact_(
     lake: Annotated[
-        str, typer.Argument(metavar="[LAKE]", help="A folder, or s3://BUCKET/FOLDER; the own results by default.")
-    ] = "",
+        str | None,
+        typer.Argument(metavar="[LAKE]", help="A folder, or s3://BUCKET/FOLDER; the own results by default."),
+    ] = None,
     grace: Annotated[
-        int,
-        typer.Option(metavar="HOURS", min=0, help="Replaced files stay for so long, for those who still read them."),
-    ] = GRACE_HOURS,
+        int | None,
+        typer.Option(
+            metavar="HOURS",
+            min=0,
+            help="Replaced files stay for so long, for those who still read them.",
+            show_default=str(GRACE_HOURS),
+        ),
+    ] = None,
     nobody_else: Annotated[
         bool, typer.Option("--nobody-else", help="Nobody reads or writes the lake now: any grace will do.")
     ] = False,
@@ -181,20 +188,28 @@ def compact_(
 
     Without LAKE, give the disk what removed results took in the own store. Others wait meanwhile.
     """
-    if not lake:
-        store = default_home().store
-        before, after = found_bytes = store.compact()
-        if json:
-            print_json(compact_document(None, found_bytes))
-            return
-        changed = f"took {before / 1e6:,.1f} MB, and takes {after / 1e6:,.1f} MB now"
-        remark(f"{store.path} {changed if after < before else f'takes {after / 1e6:,.1f} MB, as little as it can'}")
+    if lake is None:
+        if grace is not None or nobody_else:
+            raise InputError("--grace and --nobody-else are of a lake; name it, or leave them out")
+        _compact_own(json=json)
         return
-    place = lake_at(lake)
-    found = compact(place, grace, nobody_else=nobody_else)
+    if not lake:
+        raise InputError("the name of the lake is empty; leave it out for the own results")
+    place, hours = lake_at(lake), GRACE_HOURS if grace is None else grace
+    found = compact(place, hours, nobody_else=nobody_else)
     if json:
         print_json(compact_document(place.url, found))
         return
     remark(
-        f"{found.joined:,} files were joined into {found.into:,}; what was replaced {grace} hours ago is cleared away"
+        f"{found.joined:,} files were joined into {found.into:,}; what was replaced {hours} hours ago is cleared away"
     )
+
+
+def _compact_own(*, json: bool) -> None:
+    store = default_home().store
+    before, after = found_bytes = store.compact()
+    if json:
+        print_json(compact_document(None, found_bytes))
+        return
+    changed = f"took {before / 1e6:,.1f} MB, and takes {after / 1e6:,.1f} MB now"
+    remark(f"{store.path} {changed if after < before else f'takes {after / 1e6:,.1f} MB, as little as it can'}")

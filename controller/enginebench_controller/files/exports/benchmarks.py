@@ -8,7 +8,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import inf, prod
+from math import prod
 from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
@@ -48,9 +48,8 @@ from enginebench_controller.records.fields import (
     to_float32_bytes,
 )
 from enginebench_controller.records.figures import values
+from enginebench_controller.records.possible import why_impossible
 from enginebench_controller.store.store import BenchmarkBundle, Store
-
-_ROUNDING = 1e-9
 
 
 class SamplesForm(Form):
@@ -138,23 +137,17 @@ class ExportedMeasurementForm(MeasurementForm):
 
     @model_validator(mode="after")
     def _with_figures_that_can_be(self) -> Self:
-        rate = self.throughput_items_per_s
-        if not self.status.has_numbers and (self.latency is not None or rate is not None):
-            raise ValueError(f"one that ended as {self.status.value} has no latency and no throughput")
-        if rate is not None and not 0 < rate < inf:
-            raise ValueError(f"a throughput of {rate:g} cannot be")
-        told = self.latency.to(LatencySummary) if self.latency else None
-        if told is None:
-            return self
-        least, most = told.min_ns * (1 - _ROUNDING), told.max_ns * (1 + _ROUNDING)
-        if not (0 <= least <= told.median_ns <= most and least <= told.mean_ns <= most):
-            raise ValueError(
-                f"a latency between {told.min_ns:,} and {told.max_ns:,} ns has no median of {told.median_ns:g} and no "
-                f"mean of {told.mean_ns:g}"
-            )
-        intervals = [told.median_interval, self.throughput_interval, *(one.interval for one in told.percentiles)]
-        if not all(-inf < one.low <= one.high < inf for one in intervals if one is not None):
-            raise ValueError("an interval ends before it begins, or nowhere")
+        why = why_impossible(
+            self.status,
+            self.iterations,
+            self.latency.to(LatencySummary) if self.latency else None,
+            self.throughput_items_per_s,
+            self.throughput_interval,
+            [one.median_ns for one in self.processes],
+            [one.throughput_items_per_s for one in self.processes],
+        )
+        if why:
+            raise ValueError(why)
         return self
 
     @model_validator(mode="after")
