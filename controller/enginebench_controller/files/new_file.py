@@ -23,10 +23,16 @@ def check_new_files(*paths: Path | None, force: bool | None) -> None:
         if path.exists() and not force:
             advice = "name another one" if force is None else "name another one, or replace it with --force"
             raise InputError(f"there is a file {path} already; {advice}")
-        if not path.parent.is_dir():
-            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
-        if not os.access(path.parent, os.W_OK):
-            raise InputError(f"cannot write {path}: you may not write to {path.parent}")
+        folder = _place(path).parent
+        if not folder.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {folder}")
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"cannot write {path}: you may not write to {folder}")
+
+
+def _place(path: Path) -> Path:
+    """Where the file is: a link stays one, and leads to what is written."""
+    return path.resolve() if path.is_symlink() else path
 
 
 def _leads_to_a_stream(path: Path) -> bool:
@@ -42,7 +48,7 @@ def new_file(path: Path, *, force: bool | None) -> Iterator[Path]:
     """
     check_new_files(path, force=force)
     try:
-        with whole_path(path) as partial:
+        with whole_path(_place(path)) as partial:
             yield partial
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None

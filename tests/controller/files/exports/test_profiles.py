@@ -255,6 +255,20 @@ def test_a_stream_or_device_is_never_replaced_by_a_file(tmp_path):
         check_new_files(link, force=True)
 
 
+def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
+    (tmp_path / "there").mkdir()
+    link, file = tmp_path / "latest", tmp_path / "there" / "results"
+    link.symlink_to(file)
+    for text, force in (("new", False), ("newer", True)):
+        with new_file(link, force=force) as partial:
+            partial.write_text(text)
+        assert link.is_symlink() and file.read_text() == text
+    link.unlink()
+    link.symlink_to(tmp_path / "nowhere" / "results")
+    with pytest.raises(InputError, match="there is no folder .*nowhere"):
+        check_new_files(link, force=True)
+
+
 def test_an_export_that_breaks_off_leaves_nothing(tmp_path):
     with pytest.raises(RuntimeError), new_file(tmp_path / "out", force=False) as partial:
         partial.write_text("half")
