@@ -393,11 +393,19 @@ def _sentence(origin: str, problem: Any) -> str:
 
 
 def run_command(plan: Plan) -> str:
-    """The command that carries out a plan without rungs, to be typed into a shell; what is left out are defaults."""
+    """The command that carries out a plan without rungs, to be typed into a shell; what is left out are defaults.
+
+    Digests, of which the pages make their orders, are cut to what names them.
+    """
     default = Plan(models=plan.models).document()
     said = {name: value for name, value in plan.document().items() if value != default[name] and name != "search"}
     image = {name: value for name, value in said.get("image", {}).items() if value != default["image"][name]}
-    return shlex.join(["enginebench", "run", *plan.models, *words_of(said | {"image": image})])
+    models = [one[:_DIGITS] if _DIGEST.fullmatch(one) else one for one in plan.models]
+    return shlex.join(["enginebench", "run", *models, *words_of(said | {"image": image})])
+
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+_DIGITS = 12
 
 
 def command_of(document: Mapping[str, Any]) -> str | None:

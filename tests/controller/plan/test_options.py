@@ -97,6 +97,7 @@ def test_a_folder_of_inputs_is_absolute(tmp_path, monkeypatch):
 
 def test_what_was_not_typed_is_left_to_the_plan():
     assert run_command(plan_of(["m.onnx"])) == "enginebench run m.onnx"
+    assert run_command(plan_of(["0a" * 32, "0a" * 31])) == f"enginebench run {'0a' * 6} {'0a' * 31}"
 
 
 def test_every_option_is_tried_here_and_every_field_of_a_plan_has_one():
