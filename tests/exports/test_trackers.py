@@ -176,6 +176,45 @@ def test_mlflow_is_not_told_who_sends(runs: dict[str, Any], folder: Path) -> Non
         assert_tells_nobody(json.dumps(run), folder)
 
 
+def test_mlflow_is_told_when_outputs_are_judged_otherwise(tmp_path: Path) -> None:
+    store = Home(tmp_path / "home").store
+    store.add_benchmark(invented.benchmark("b0000001", "duel"), [invented.snapshot()])
+
+    def measured(shift: float, *engines: str) -> None:
+        for engine in engines:
+            outputs = (invented.outputs(shift=shift),)
+            store.add_measurement(invented.measured(f"m-{engine}", engine=engine, captured_outputs=outputs))
+
+    def sent() -> Any:
+        done(tmp_path, "enginebench", "export", "duel", "--log-to", "mlflow:sqlite:///runs.db")
+        return json.loads(done(tmp_path, "python", "-c", READ_MLFLOW, "sqlite:///runs.db").stdout)
+
+    def wrong(runs: Any) -> list[str]:
+        assert all(run["status"] == "FINISHED" and run["end"] is None for run in runs.values())
+        told = sorted(id_ for id_, run in runs.items() if "wrong_outputs" in run["tags"])
+        assert all(sorted(run["document"]["outcome"]["wrong_outputs"]) == told for run in runs.values())
+        return told
+
+    measured(0.5, "odd")
+    assert not wrong(first := sent())
+    measured(0, "a", "b")
+    assert wrong(more := sent()) == ["m-odd"]
+    measured(0.5, "c", "d", "e")
+    assert wrong(sent()) == ["m-a", "m-b"]
+    assert first["m-odd"]["metrics"] == more["m-odd"]["metrics"]
+
+
+def test_a_deleted_experiment_of_mlflow_is_told_before_anything_is_sent(folder: Path, tmp_path: Path) -> None:
+    delete = (
+        "from mlflow import MlflowClient as C; c = C('sqlite:///x.db'); c.delete_experiment(c.create_experiment('x'))"
+    )
+    done(tmp_path, "python", "-c", delete)
+    words = ("enginebench", "export", "duel", "--log-to", "mlflow:sqlite:///x.db")
+    variables = {"ENGINEBENCH_HOME": str(folder / "home"), "MLFLOW_EXPERIMENT_NAME": "x"}
+    said = done(tmp_path, *words, code=2, **variables).stderr
+    assert "would take no results: its experiment x is deleted: restore it, or set MLFLOW_EXPERIMENT_NAME." in said
+
+
 def test_weights_and_biases_keep_a_run_a_measurement_offline(folder: Path, stored: dict[str, Measurement]) -> None:
     done(folder, "enginebench", "export", "duel", "--log-to", "wandb")
     files = sorted((folder / "wandb").glob("offline-run-*/run-*.wandb"))
@@ -184,7 +223,10 @@ def test_weights_and_biases_keep_a_run_a_measurement_offline(folder: Path, store
     run = runs["m1"]
     assert (run["project"], run["run_group"], run["exit"], runs["m3"]["exit"]) == ("enginebench", "b0000001", 0, 1)
     check_numbers(run["summary"], stored["m1"])
-    assert run["summary"] | {"engine_version": "1.0", "measurement_id": "m1"} == run["summary"]
+    words = {"engine_version": "1.0", "measurement_id": "m1", "benchmark_name": "duel"}
+    words |= {"statistics": "700 samples of 3 processes", "started_at": "2023-11-14T22:13:20.123+00:00"}
+    assert run["summary"] | words == run["summary"] and run["summary"]["samples"] == 700
+    assert "started_at" not in runs["m3"]["summary"], "it never began"
     assert run["config"] | {"model": "invented", "engine": "fake", "batch": 1, "cores": 2} == run["config"]
     assert runs["m3"]["summary"]["failure"] == "crashed" and "latency_ns" not in runs["m3"]["summary"]
     assert len(runs["m2"]["display_name"]) == 128

@@ -167,14 +167,19 @@ def test_versions_are_bisected_over_wheels_in_environments_that_are_gone_afterwa
     make_wheels(tmp_path / "wheels", {2: 1.5}, count=3, broken=(1,), layer=3)
     model = layered_model(tmp_path / "layered.onnx")
     arguments = ("--engine", "planted", "--good", "1.0", "--bad", "1.2", "--wheels", tmp_path / "wheels")
-    found = here.json("bisect", model, *arguments, "--worse", "20%", "--budget", "30s", timeout=280)
+    done = here.cli("bisect", model, *arguments, "--worse", "20%", "--budget", "30s", "--json", timeout=280)
 
+    told = [line.partition(" (")[0] for line in done.stderr.splitlines()]
+    verdict = next(line for line in reversed(told) if line.startswith("gate ") and " is worse than " in line)
+    assert told.index(verdict) < told.index("removing the environments that were made for it"), "which takes a while"
+    found = json.loads(done.stdout)
     assert (found["finding"], found["suspects"], found["before"]) == ("one_of", ["1.1", "1.2"], "1.0")
     assert "requires a different Python" in found["skipped"]["1.1"]
     assert found["sentence"].startswith("one of 1.1, 1.2 has made it slower: planted 1.2 is ")
     assert found["layers"][0]["name"] == "layer_3"
     assert not list((here.home / "agent" / "environments").glob("*")), "what was made for it is gone"
-    assert json.loads(here.cli("list", "--json").stdout)["searches"][0]["name"] == "bisect of planted with layered.onnx"
+    (listed,) = json.loads(here.cli("list", "--json").stdout)["searches"]
+    assert listed["name"] == "bisect of planted 1.0 to 1.2 with layered.onnx"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +210,7 @@ def test_versions_are_bisected_over_wheels_in_environments_that_are_gone_afterwa
             ("--engine", "planted", "--good", "1.0", "--bad", "1.2", "--wheels", "W", "--precision", "f32,bf16"),
             "a gate is of one configuration: give --precision one value",
         ),
-        (("--options", "fake.latency_us=1,2", "--metric", "speed"), "--metric: 'speed' is not one of latency"),
+        (("--options", "fake.latency_us=1,2", "--metric", "speed"), "--metric speed cannot be bisected: give one of "),
         (("--options", "fake.latency_us=1,2", "--metric", "size"), "--metric size cannot be bisected"),
         (("--options", "fake.latency_us=1,2", "--budget", "1s"), "--budget 1s is too short: "),
         (("--options", "fake.latency_us=1,2", "--worse", "0%"), "--worse 0% is nothing that noise does not do"),

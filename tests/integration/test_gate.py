@@ -39,6 +39,7 @@ def here(tmp_path: Path) -> Bench:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Budgets may be as short as one process pair."""
     monkeypatch.setattr(sys.modules[GateOrder.__module__], "SHORTEST_BUDGET_S", 2.5)
+    monkeypatch.setattr(sys.modules[GateWatcher.__module__], "FEWEST_PAIRS", 1)
 
 
 def test_what_is_slower_is_worse_with_the_layers_and_what_it_was_stays_in_the_store(

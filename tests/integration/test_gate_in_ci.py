@@ -63,8 +63,10 @@ sys.exit("error: hunter2 is no token")
 _ENGINEBENCH = """
 from enginebench_controller.__main__ import main
 from enginebench_controller.plan import gate
+from enginebench_controller.runs import gate as running
 
-gate.SHORTEST_BUDGET_S = 2.5  # so that a test which cannot tell needs no half minute for that
+gate.SHORTEST_BUDGET_S = 2.5  # so that a test which cannot tell needs no half minute for that,
+running.FEWEST_PAIRS = 1  # nor the second pair that would tell
 main()
 """
 
@@ -241,7 +243,7 @@ def test_a_pull_request_that_makes_the_model_slower_fails_with_a_comment_that_sa
     mark, _, told = comment.partition("\n\n")
     assert mark.startswith("<!-- ") and mark.endswith(" -->") and "\n" not in mark
     assert told.startswith("## enginebench gate: worse\n\n**worse: head takes ")
-    assert "| latency |" in comment
+    assert "| latency (decides) |" in comment
     assert "conv" in comment, "the layers that explain it"
     assert "process pairs" in comment
     assert "D = " in comment

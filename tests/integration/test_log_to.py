@@ -107,8 +107,12 @@ def test_what_cannot_be_sent_by_export_is_a_sentence(bench: Bench, model: Path) 
     with receiving() as gone:
         pass
     done = bench.cli("export", id_, *log_to(gone.url), expect=2)
-    assert f"otlp:{gone.url}/v1/metrics has 0 of 1 measurements" in done.stderr
-    assert f"error: otlp:{gone.url}/v1/metrics: Connection refused" in done.stderr
+    assert f"--log-to otlp:{gone.url}/v1/metrics would take no results: Connection refused" in done.stderr
+    with receiving() as receiver:
+        receiver.refuses = True
+        done = bench.cli("export", id_, *log_to(receiver.url), expect=2)
+    assert f"otlp:{receiver.url}/v1/metrics has 0 of 1 measurements" in done.stderr
+    assert f"error: otlp:{receiver.url}/v1/metrics: it answers with HTTP 503" in done.stderr
     for words in (("--format", "bmf"), ("-o", "file")):
         done = bench.cli("export", id_, *log_to(gone.url), *words, expect=2)
         assert "--log-to sends results and writes no file: leave --format and --output out" in done.stderr

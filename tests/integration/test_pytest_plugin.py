@@ -26,6 +26,7 @@ SLOW, SLOWER = "fake:latency_us=3000,wait=sleep", "fake:latency_us=30000,wait=sl
 @pytest.mark.parametrize("strict", [False, True])
 def test_untold(enginebench, strict, monkeypatch):
     monkeypatch.setattr("enginebench_controller.plan.gate.SHORTEST_BUDGET_S", 2.5)
+    monkeypatch.setattr("enginebench_controller.runs.gate.FEWEST_PAIRS", 1)
     enginebench.gate(SLOW, SLOW, {model!r}, budget=2.5, strict=strict, **BUDGET)
 
 def test_worse(enginebench):

@@ -347,15 +347,22 @@ class GateProgress(Drawing, Reporter):
             self.said(f"{case.title}: {failure.message}")
 
 
+_TELLING = 3.0
+"""Times as large as its lower end the upper end of an interval may be that says anything while pairs are added."""
+
+
 def _so_far(judged: Judged) -> str:
+    """The pairs, and what they say of the metric that would decide now."""
     one = judged.decisive
     pairs = f"{judged.pairs} pair{'' if judged.pairs == 1 else 's'}"
     found = ratio_of_values(one)
     if found is None:
         return pairs
     middle, low, high = found
+    if high > _TELLING * low:
+        return f"{pairs}: {one.metric} about {middle:.2f}×, too few yet to say"
     interval = "" if one.metric is GateMetric.SIZE else f" ({interval_words(low, high)})"
-    return f"{pairs}: {middle:.3f}×{interval}"
+    return f"{pairs}: {one.metric} {middle:.3f}×{interval}"
 
 
 def budget_bar() -> Progress:

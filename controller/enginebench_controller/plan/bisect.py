@@ -59,10 +59,12 @@ class BisectOrder(BaseModel):
     @property
     def name(self) -> str:
         """What the search is called."""
+        ends = f"{self.labels[0]} to {self.labels[-1]}"
+        metric = "" if self.metric is GateMetric.LATENCY else f", {self.metric}"
         if self.model is None:
-            return f"bisect of {len(self.candidates)} models on {self.engine}"
+            return f"bisect of {ends} on {self.engine}{metric}"
         what = f"{self.engine}.{self.option}" if self.option else self.package or self.engine
-        return f"bisect of {what} with {self.model.rpartition('/')[2]}"
+        return f"bisect of {what} {ends} with {self.model.rpartition('/')[2]}{metric}"
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -110,24 +112,29 @@ def prefix(search_id: str) -> str:
 
 def make_order(fields: Mapping[str, Any]) -> BisectOrder:
     """Check what was asked for. Raises `InputError` for what no bisect can be about."""
+    if fields.get("metric") not in (None, *METRICS):
+        raise InputError(f"--metric {fields['metric']} cannot be bisected: give one of {', '.join(METRICS)}")
     try:
         order = BisectOrder.model_validate({key: value for key, value in fields.items() if value is not None})
     except ValidationError as error:
         told = [(one, str(one["loc"][0]).replace("_", "-")) for one in error.errors()]
         raise InputError("\n".join(f"--{name}: {wrong_value(problem)}" for problem, name in told)) from None
-    if order.metric not in METRICS:
-        raise InputError(f"--metric {order.metric} cannot be bisected: give one of {', '.join(METRICS)}")
     if order.worse_share <= 0:
         raise InputError(f"--worse {order.worse} is nothing that noise does not do, too: give 1% or more")
-    if "==" in order.engine or order.engine.startswith(PLUGIN):
-        raise InputError(
-            f"--engine {order.engine} would have to be installed, and a bisect installs nothing but the versions that "
-            "it is of: name an engine that is there, as E or E@ENVIRONMENT"
-        )
+    check_is_there(order.engine)
     checked_terms({"budget": order.budget})
     _check_candidates(order)
     _check_option(order)
     return order
+
+
+def check_is_there(engine: str) -> None:
+    """Raise `InputError` for an engine that would have to be installed, before an index is asked for its versions."""
+    if "==" in engine or engine.startswith(PLUGIN):
+        raise InputError(
+            f"--engine {engine} would have to be installed, and a bisect installs nothing but the versions that it is "
+            "of: name an engine that is there, as E or E@ENVIRONMENT"
+        )
 
 
 def bisect_command(

@@ -37,6 +37,7 @@ from enginebench_controller.runs.environments import install
 from enginebench_controller.runs.groups import Enough, SoFar
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
 from enginebench_controller.runs.remote_run import Reporter, SendOn
+from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_controller.targets.session import TargetSession, completed, once_listed, open_session
 from enginebench_controller.verdicts.alerts import (
     Alert,
@@ -52,7 +53,6 @@ from enginebench_controller.verdicts.gate.results import Arm, GateExplanation, G
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.stored import (
     explained,
-    first_step_promise,
     gate_of,
     history,
     promise,
@@ -190,16 +190,12 @@ async def _measure(
     for note in expansion.notes:
         watcher.said(f"note: {note}")
     plan = order.plan
-    known = await patiently(partial(history, home, expansion.cases))
     if plan.search is None:  # else the search has promised
+        known = await patiently(partial(history, home, expansion.cases))
         plan = promising(plan, known)
+        for sentence in promise(plan, known):
+            watcher.said(sentence)
     assert plan.gate is not None  # noqa: S101  # a gate's
-    if plan.search is None:
-        told = promise(plan, known)
-    else:
-        told = first_step_promise(plan.gate, known) if plan.search.step == 0 else ()
-    for sentence in told:
-        watcher.said(sentence)
     pairs = _Pairs(plan.gate, {}, watcher)
 
     def announce(expansion: Expansion, benchmark_id: str | None) -> Reporter:
@@ -218,20 +214,24 @@ async def _measure(
 
 
 class _Pairs:
-    """Says after each round whether it is enough: the verdict stands, or another pair would end after the budget."""
+    """Says after each round whether it is enough: the verdict stands, or another pair would end after the budget.
+
+    The pair without which nothing can be told may end so much later as any that has begun.
+    """
 
     def __init__(self, terms: GateTerms, members: Mapping[str, str], watcher: GateWatcher) -> None:
         self.terms = terms
         self.members = members
         self._watcher = watcher
         self._budget_s = parse_duration_ns(terms.budget) / 1e9
+        self._grace_s = GRACE_SHARE * self._budget_s + GRACE_S
         self._begun: float | None = None
         self._ends = time.monotonic() + self._budget_s
         self._there = 0
 
     def seconds_left(self) -> float:
         """See `groups.Enough`."""
-        return self._ends - time.monotonic() + GRACE_SHARE * self._budget_s + GRACE_S
+        return self._ends - time.monotonic() + self._grace_s
 
     def ended(self) -> None:
         """See `groups.Enough`: its time is looked at before rounds alone."""
@@ -252,7 +252,7 @@ class _Pairs:
         left_s = self._budget_s - spent_s - self._there * each_s
         self._ends = now + left_s
         self._watcher.looked(judged, max(0.0, left_s))
-        return stands(judged) or left_s < each_s
+        return stands(judged) or left_s + (self._grace_s if pairs < FEWEST_PAIRS else 0.0) < each_s
 
 
 def _arm(one: SoFar) -> Arm:

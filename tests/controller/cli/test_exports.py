@@ -100,6 +100,24 @@ def test_what_was_exported_is_imported_whatever_it_is(travelling, monkeypatch, i
     assert "all were there already" in travelling("import", "out.json").stderr
 
 
+@pytest.mark.parametrize(
+    ("more", "told"), [(1, "1 measurement of the file was"), (2, "2 measurements of the file were")]
+)
+def test_what_is_left_out_is_told_and_nothing_else_claimed(travelling, tmp_path, more, told):
+    store = Store(tmp_path / "home" / "results.duckdb")
+    store.add_measurement(invented.measured("a" * 32, BENCHMARK), invented.samples("a" * 32))
+    travelling("export", BENCHMARK, "-o", "out.json")
+    document = json.loads((tmp_path / "out.json").read_text())
+    measured = document["benchmarks"][0]["measurements"]
+    measured += [measured[0] | {"id": f"{place:032}"} for place in range(more)]
+    (tmp_path / "out.json").write_text(json.dumps(document))
+
+    *_, imported, left_out = travelling("import", "out.json").stderr.splitlines()
+
+    assert imported == "imported 0 benchmarks: none is new here"
+    assert left_out == f"{BENCHMARK} is a benchmark of your own: {told} left out"
+
+
 @pytest.mark.parametrize("command", [("import",), ("profiles", "import")])
 def test_what_comes_through_a_pipe_is_imported(travelling, monkeypatch, command):
     exported = travelling("export", PROFILE).stdout

@@ -185,7 +185,18 @@ def test_a_single_pair_is_one_and_what_is_counted_has_no_interval(capsys):
         reporter.begun("b0000002", GateTerms())
         reporter.looked(judge(GateTerms(), arms(1.0, pairs=1)), 60.0)
     told = capsys.readouterr().err.splitlines()
-    assert told == ["1 pair: 1.167×, 1:00 left", "2 pairs: 1.167×, 1:00 left", "1 pair, 1:00 left"]
+    assert told == ["1 pair: size 1.167×, 1:00 left", "2 pairs: size 1.167×, 1:00 left", "1 pair, 1:00 left"]
+
+
+def test_an_interval_that_says_nothing_is_not_printed_while_pairs_are_added(capsys):
+    terms = GateTerms(metrics=(GateMetric.FIRST_INFERENCE,))
+    with progress.GateProgress() as reporter:
+        reporter.begun("b0000001", terms)
+        for pairs, scatter in ((2, 0.3), (20, 0.01)):
+            reporter.looked(judge(terms, arms(1.08, pairs=pairs, scatter=scatter)), 60.0)
+    few, many = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"2 pairs: first-inference about \d\.\d\d×, too few yet to say, 1:00 left", few)
+    assert re.fullmatch(r"20 pairs: first-inference 1\.\d{3}× \(1\.\d{3} to 1\.\d{3}\), 1:00 left", many)
 
 
 def test_what_can_never_be_known_is_said_at_once_and_once(capsys):

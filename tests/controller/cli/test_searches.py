@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -21,9 +22,11 @@ from enginebench_controller.cli.commands import bisect, recommend
 from enginebench_controller.cli.searches import AskedFiles, asked_of, conclude, insist, keep_asked
 from enginebench_controller.errors import ChangedTargetError, EnginebenchError, InputError
 from enginebench_controller.home import Home
+from enginebench_controller.plan.bisect import BisectKind
 from enginebench_controller.records import Search
 from enginebench_controller.runs.searches import bisecting, holding, recommending
 from enginebench_controller.runs.searches.holding import FOLDER, answered, held, orders_file
+from enginebench_controller.verdicts.bisect.decision import BisectFinding
 from enginebench_controller.verdicts.recommend.answer import answer_document
 from printed import check_command
 
@@ -183,7 +186,9 @@ def test_so_is_the_issue_of_a_bisect(
     monkeypatch.setattr(bisect, "run_bisect", broken_off)
     monkeypatch.setattr(bisect, "go_on", lambda *_, **__: made)
     words = ["bisect", "--models", "a.onnx,b.onnx", "--engine", "fake", "--markdown", "issue.md"]
-    CliRunner().invoke(make_app(), words, catch_exceptions=False)
+    done = CliRunner().invoke(make_app(), words, catch_exceptions=False)
+    left = "; the environments that were made for it stay until then"
+    assert f"`enginebench resume {made.id}` goes on with it{left}" in done.stderr.splitlines()
     monkeypatch.chdir("/")
     bisect.carry_on(home, made, as_json=None, trusted=False)
     assert "1.22.0" in (tmp_path / "issue.md").read_text()
@@ -192,6 +197,51 @@ def test_so_is_the_issue_of_a_bisect(
     orders_file(home, made.id).write_text("{")
     with pytest.raises(InputError, match=f"{made.id}.json, which says what files {made.id} was to write, cannot be"):
         bisect.carry_on(home, made, as_json=None, trusted=False)
+
+
+def test_a_bisect_of_what_is_there_leaves_no_environments_when_it_is_interrupted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    order = invented_bisects.search().order | {"kind": BisectKind.OPTIONS.value}
+    with pytest.raises(KeyboardInterrupt), bisect.BisectProgress() as watcher:
+        watcher.set_out(replace(invented_bisects.search(), order=order))
+        raise KeyboardInterrupt
+    told = capsys.readouterr().err.splitlines()
+    assert told == [f"`enginebench resume {invented_bisects.ID}` goes on with it"]
+
+
+def test_the_list_says_what_each_search_has_come_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    store = Home(tmp_path).store
+    store.add_benchmark(invented.benchmark("b0000009"))
+    assert "came to" not in CliRunner().invoke(make_app(), ["list"], catch_exceptions=False).stdout
+    made = {id_: replace(invented_bisects.search(None), id=id_) for id_ in ("5ea4c0000001", "5ea4c0000002")}
+    for one in made.values():
+        store.add_search(one)
+    answer = invented_bisects.ANSWER.model_copy(update={"finding": BisectFinding.ONE_OF})
+    store.answer_search("5ea4c0000001", answer.model_dump(mode="json"))
+
+    def came_to() -> dict[str, str]:
+        printed = CliRunner().invoke(make_app(), ["list"], catch_exceptions=False).stdout
+        cells = [[cell.strip() for cell in line.split("│")] for line in printed.splitlines() if "│" in line]
+        return {row[1]: row[-2] for row in cells}
+
+    found = {"b0000009": "", "5ea4c0000001": "one of several"}
+    assert came_to() == {**found, "5ea4c0000002": "no answer yet"}
+    (tmp_path / FOLDER).mkdir(exist_ok=True)
+    (tmp_path / FOLDER / "5ea4c0000002.lock").touch()
+    assert came_to() == {**found, "5ea4c0000002": "interrupted"}
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime==1.20.1", "plugin:mine"])
+def test_an_engine_that_would_be_installed_is_refused_before_an_index_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    monkeypatch.setattr(bisect, "releases_between", lambda *_: pytest.fail("the index was asked"))
+    words = ["bisect", "net.onnx", "--engine", engine, "--good", "1.20.0", "--bad", "1.23.0"]
+    with pytest.raises(InputError, match=f"--engine {engine} would have to be installed"):
+        CliRunner().invoke(make_app(), words, catch_exceptions=False, standalone_mode=False)
 
 
 def test_a_file_that_somebody_has_made_meanwhile_stays_and_the_answer_is_told_all_the_same(
@@ -454,11 +504,18 @@ def _full(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-async def _refused(*_: object) -> Search:
+async def _set_out(one: bisecting._Bisect, **_: object) -> Search:
+    await one._set_out(())
+    raise AssertionError("nothing keeps it from beginning")
+
+
+async def _refused(one: bisecting._Bisect, **_: object) -> Search:
+    await one._set_out(())
     raise InputError("the engine has no such option")
 
 
-async def _broken(*_: object) -> Search:
+async def _broken(one: bisecting._Bisect, **_: object) -> Search:
+    await one._set_out(())
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -472,7 +529,7 @@ def test_of_a_bisect_that_was_refused_before_its_first_gate_nothing_is_left(
     carry_out: Callable[..., Coroutine[None, None, Search]],
     why: str,
 ) -> None:
-    monkeypatch.setattr(bisecting, "_digests", lambda *_: {})
+    monkeypatch.setattr(bisecting, "_binder", lambda *_: SimpleNamespace(digests={}))
     monkeypatch.setattr(bisecting._Bisect, "carry_out", carry_out)
     watcher = bisect.BisectProgress(partial(keep_asked, home, AskedFiles(markdown=folder / "issue.md")))
     with pytest.raises((EnginebenchError, OSError), match=why):
@@ -488,7 +545,8 @@ def test_where_a_full_disk_keeps_no_word_of_what_is_to_be_written_no_search_is_k
     begun = partial(keep_asked, home, AskedFiles(markdown=folder / "answer.md"))
     with pytest.raises(InputError, match=r"cannot keep .*\.json, .*No space left on device"):
         if command == "bisect":
-            monkeypatch.setattr(bisecting, "_digests", lambda *_: {})
+            monkeypatch.setattr(bisecting, "_binder", lambda *_: SimpleNamespace(digests={}))
+            monkeypatch.setattr(bisecting._Bisect, "carry_out", _set_out)
             bisecting.bisect(home, invented_bisects.ORDER, bisect.BisectProgress(begun))
         else:
             order = invented_recommendations.order()

@@ -14,6 +14,23 @@ def test_an_engine_that_would_have_to_be_installed_is_refused(engine) -> None:
         make_order({**MODELS, "engine": engine})
 
 
+@pytest.mark.parametrize("metric", ["speed", "size"])
+def test_a_metric_is_one_of_those_that_can_be_bisected(metric: str) -> None:
+    offered = "latency, first-inference, compile, memory"
+    with pytest.raises(InputError, match=f"^--metric {metric} cannot be bisected: give one of {offered}$"):
+        make_order({**MODELS, "engine": "ort", "metric": metric})
+
+
+def test_a_search_is_called_by_its_ends_and_the_metric_that_is_not_latency() -> None:
+    versions = {"kind": BisectKind.VERSIONS, "candidates": ("1.20.1", "1.21.0", "1.23.0"), "package": "ort"}
+    net = {"engine": "ort", "model": "models/net.onnx"}
+    options = {"kind": BisectKind.OPTIONS, "candidates": ("all", "basic"), "option": "level"}
+    assert make_order({**versions, **net}).name == "bisect of ort 1.20.1 to 1.23.0 with net.onnx"
+    assert make_order({**versions, **net, "metric": "memory"}).name.endswith(" with net.onnx, memory")
+    assert make_order({**options, **net}).name == "bisect of ort.level all to basic with net.onnx"
+    assert make_order({**MODELS, "engine": "ort"}).name == "bisect of a.onnx to b.onnx on ort"
+
+
 def test_an_engine_is_there_in_an_environment_and_with_options() -> None:
     side = make_order({**MODELS, "engine": "ort@old:level=all"}).side(0)
     assert (side.model, side.engine, side.environment, side.options) == ("a.onnx", "ort", "old", {"level": "all"})

@@ -1,9 +1,11 @@
 """`enginebench list`, `show`, `remove`, `export` and `import`: what the store holds."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -30,16 +32,18 @@ from enginebench_controller.files.exports.benchmarks import (
     left_out_measurements,
 )
 from enginebench_controller.files.exports.formats import ExportFormat
-from enginebench_controller.files.exports.log_to import destinations, results_of, send
+from enginebench_controller.files.exports.log_to import Destination, check, destinations, results_of, send_in_parts
 from enginebench_controller.files.exports.measurements import export_measurements
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.files.profiles import ProfilesDocument, import_profiles
 from enginebench_controller.files.reading import read_file
+from enginebench_controller.files.verdicts.bisects import TITLES
 from enginebench_controller.files.verdicts.gates import gate_document
 from enginebench_controller.home import Home, default_home, home_to_change, home_to_read
 from enginebench_controller.plan.plan import command_of
 from enginebench_controller.records import Benchmark, Measurement, Search, SearchKind
+from enginebench_controller.runs.searches.holding import interrupted
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.searches import search_of
 from enginebench_controller.store.store import Store
@@ -61,8 +65,8 @@ def register(app: typer.Typer) -> None:
 
 def list_(json: Json = False, stores: Stores = None) -> None:
     """List the benchmarks, newest first."""
-    store = home_to_read(stores or ()).store
-    listed, searches = store.benchmarks(), store.searches()
+    home = home_to_read(stores or ())
+    listed, searches = home.store.benchmarks(), home.store.searches()
     if json:
         print_json(benchmark_list_document(listed, searches))
         return
@@ -75,6 +79,10 @@ def list_(json: Json = False, stores: Stores = None) -> None:
     ]
     columns += [("cancelled", True)] if cancelled else []
     columns += [("rerun of", False)] if reruns else []
+    if searches:
+        came_to = _came_to(home, searches)
+        columns.append(("came to", False))
+        rows = [[*row, came_to.get(str(row[0]), "")] for row in rows]
     print_table("Benchmarks", columns, rows)
     if not listed:
         remark("nothing measured yet; start with `enginebench demo` or `enginebench run MODEL`")
@@ -91,6 +99,17 @@ def _listed(entries: Sequence[BenchmarkEntry], searches: Sequence[Search]) -> li
             rows.append((entry.benchmark.created_at_unix_ns, _row(entry.benchmark, [entry])))
     rows += [(one.created_at_unix_ns, _row(one, steps[one.id])) for one in searches]
     return [row for _, row in sorted(rows, key=lambda one: -one[0])]
+
+
+def _came_to(home: Home, searches: Sequence[Search]) -> dict[str, str]:
+    """What each search has come to, as its answer is stored; of one without an answer, whether anybody is at it."""
+    left, titles = {one.id for one in interrupted(home)}, {one.value: title for one, title in TITLES.items()}
+    told: dict[str, str] = {}
+    for one in searches:
+        answer = one.answer or {"outcome": "interrupted" if one.id in left else "no answer yet"}
+        found = str(answer.get("finding", answer.get("outcome")))
+        told[one.id] = titles.get(found, found.replace("_", " "))
+    return told
 
 
 def _row(one: Benchmark | Search, entries: Sequence[BenchmarkEntry]) -> list[object]:
@@ -249,24 +268,30 @@ def _send(store: Store, found: Subjects, log_to: Sequence[str]) -> None:
     if found.profiles:
         raise InputError("--log-to sends measurements, and these are profiles; `--format` writes those")
     wanted = destinations(log_to)
-    measurements, judged = _judged(store, found)
+    asyncio.run(check(wanted))
+    measurements, judged = _judged(store, found, with_blocks=False)
     ids, benchmarks = {one.id for one in measurements}, dict.fromkeys(one.benchmark_id for one in measurements)
-    results = [result for benchmark in benchmarks for result in results_of(store, benchmark, ids)]
-    problems = []
-    for one in wanted:
-        came = asyncio.run(send(one, results))
-        remark(f"{one} has {len(came.arrived)} of {len(results)} measurements")
-        problems += [f"{one}: {came.problem}"] if came.problem else []
+    results = chain.from_iterable(results_of(store, one, ids) for one in benchmarks)
+    arrived: Counter[Destination] = Counter()
+    broken_off = "interrupted: "
+    try:
+        problems = asyncio.run(send_in_parts(wanted, results, lambda where: arrived.update([where])))
+        broken_off = ""
+    finally:
+        for one in wanted:
+            remark(f"{broken_off}{one} has {arrived[one]} of {len(ids)} measurements")
     if problems:
-        raise InputError("\n".join(problems))
+        raise InputError("\n".join(f"{one}: {why}" for one, why in problems.items()))
     if not judged:
         remark(judged.sentence)
 
 
-def _judged(store: Store, found: Subjects) -> tuple[list[Measurement], Soundness]:
+def _judged(store: Store, found: Subjects, *, with_blocks: bool = True) -> tuple[list[Measurement], Soundness]:
     """The measurements that were named, or all of the benchmarks that were; judged among those they were made with."""
     benchmarks = [one.id for one in found.benchmarks] or [one.benchmark_id for one in found.measurements]
-    made = [one for benchmark in dict.fromkeys(benchmarks) for one in store.measurements(benchmark)]
+    made = [
+        one for benchmark in dict.fromkeys(benchmarks) for one in store.measurements(benchmark, with_blocks=with_blocks)
+    ]
     named = {one.id for one in found.measurements or made}
     judged = replace(soundness(made, store.models(), named), left_out=left_out(found.benchmarks))
     return [one for one in made if one.id in named], judged
@@ -281,8 +306,10 @@ def import_(
     what, add = ("profiles", import_profiles) if is_of_profiles else ("benchmarks", import_benchmarks)
     store = default_home().store
     imported = add(store, read)
+    lacking = {} if is_of_profiles else left_out_measurements(store, read)
     noun = what.removesuffix("s") if len(imported) == 1 else what
-    remark(f"imported {len(imported)} {noun}: {', '.join(imported) or 'all were there already'}")
-    for identity, count in ({} if is_of_profiles else left_out_measurements(store, read)).items():
-        measurements = "measurement" if count == 1 else "measurements"
-        remark(f"{identity} is a benchmark of your own: {count} {measurements} of the file were left out")
+    none = "none is new here" if lacking else "all were there already"
+    remark(f"imported {len(imported)} {noun}: {', '.join(imported) or none}")
+    for identity, count in lacking.items():
+        were = "measurement of the file was" if count == 1 else "measurements of the file were"
+        remark(f"{identity} is a benchmark of your own: {count} {were} left out")

@@ -26,6 +26,7 @@ from enginebench_controller.plan.bisect import (
     BisectKind,
     BisectOrder,
     bisect_command,
+    check_is_there,
     make_order,
     narrowed,
     parse_option,
@@ -34,19 +35,19 @@ from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.gate import gate_plan
 from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import GateMetric, GateTerms
-from enginebench_controller.records import Failure, Search, Status
+from enginebench_controller.records import LOCAL_TARGET, Failure, Search, Status
 from enginebench_controller.runs.searches.bisecting import bisect as run_bisect
 from enginebench_controller.runs.searches.bisecting import go_on, progress_of
-from enginebench_controller.runs.searches.releases import package_of, releases_between
+from enginebench_controller.runs.searches.releases import package_of, releases_between, releases_named
 from enginebench_controller.typed_paths import typed_path
 from enginebench_controller.verdicts.bisect.answer import Asked, BisectAnswer, stored_answer, told_gate
 from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose, GateSeen, Question
 from enginebench_controller.verdicts.bisect.words import (
-    full_verdict,
+    WAY,
     gate_sentence,
     headline,
-    ratio_words,
     remarks,
+    way_rows,
     way_words,
 )
 from enginebench_controller.verdicts.gate.results import Judged
@@ -122,6 +123,7 @@ def bisect(
     be run.
     """  # typer keeps lines after a backspace
     check_new_files(markdown, force=force)
+    check_is_there(engine or "")
     gate_plan({"models": ["any"], **fields})
     said = {
         **{"models": models, "engine": engine, "good": good, "bad": bad, "versions": versions, "options": options},
@@ -189,7 +191,7 @@ def _candidates(
     if engine is None:
         raise InputError("--engine is missing: name the engine whose versions are to be bisected")
     package, wheels = source
-    package = package or (engine if wheels is not None else package_of(engine))
+    package = package or (engine if wheels is not None else package_of(engine, _seen_here()))
     return {
         "kind": BisectKind.VERSIONS,
         "candidates": _versions(package, ends, versions, wheels),
@@ -200,11 +202,18 @@ def _candidates(
     }
 
 
+def _seen_here() -> set[str]:
+    """The engines that this machine was found to have."""
+    return {
+        one.name for seen in default_home().store.snapshots() if seen.target == LOCAL_TARGET for one in seen.engines
+    }
+
+
 def _versions(
     package: str, ends: tuple[str | None, str | None], listed: str | None, wheels: Path | None
 ) -> tuple[str, ...]:
     if listed is not None:
-        return narrowed(split(listed) or [], *ends)
+        return releases_named(package, narrowed(split(listed) or [], *ends), wheels)
     good, bad = ends
     if good is None or bad is None:
         raise InputError(f"--{'good' if good is None else 'bad'} is missing: between which versions is it to look?")
@@ -241,17 +250,20 @@ def _print(search: Search, answer: BisectAnswer) -> None:
     text.stylize(_STYLES.get(answer.finding, "bold yellow"))
     stdout().print(text)
     stdout().print(plain(way_words(answer)))
-    columns = [(answer.bisected.value, False), ("against", False), ("ratio, 95 % interval", False), ("is", False)]
-    rows: list[list[object]] = [
-        [one.head, one.base, ratio_words(one.ratio), full_verdict(one) + (" (longer)" if one.patience > 1 else "")]
-        for one in answer.gates
-    ]
-    print_table("", columns, rows)
+    columns = [(name or answer.bisected.value, False) for name in WAY]
+    print_table("", columns, list(way_rows(answer)))
     for layer in answer.layers:
         stdout().print(plain(f"  {layer_words(layer)}"))
     for line in remarks(answer):
         remark(f"  {line}")
     remark(f"  `enginebench show {search.id}` shows it again")
+
+
+def _on_with(search: Search) -> str:
+    """How an interrupted bisect goes on, and what it leaves here until then."""
+    stay = search.order.get("kind") == BisectKind.VERSIONS
+    left = "; the environments that were made for it stay until then" if stay else ""
+    return f"`enginebench resume {search.id}` goes on with it{left}"
 
 
 class BisectProgress(GateProgress):
@@ -264,6 +276,7 @@ class BisectProgress(GateProgress):
         self._asked: tuple[BisectOrder, Question, int] | None = None
         self._judged: Judged | None = None
         self._sentence = ""
+        self._search: Search | None = None
         self._written = ProgressWriter(own_folder())
 
     def __exit__(
@@ -274,9 +287,12 @@ class BisectProgress(GateProgress):
         super().__exit__(kind, error, trace)
         if kind is None:
             self._written.steps_ended({})
+        if kind is KeyboardInterrupt and self._search is not None:
+            remark(_on_with(self._search))
 
     def set_out(self, search: Search) -> None:
         """See `BisectWatcher`."""
+        self._search = search
         self._begun(search)
         self._written.made(MadeKind.SEARCH, search.id)
 

@@ -9,25 +9,30 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
+from itertools import islice
 from urllib.parse import urlsplit
 
 from enginebench_controller.errors import EnginebenchError, InputError
-from enginebench_controller.files.benchmarks import benchmark_document
+from enginebench_controller.files.benchmarks import benchmark_document, measurement_document
 from enginebench_controller.files.exports import sending
 from enginebench_controller.files.exports.measurements import Told, told
 from enginebench_controller.files.exports.sending import SendingOrder, SentResult, Tracker
+from enginebench_controller.records import Benchmark
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts.soundness import soundness
+from enginebench_controller.verdicts.output_check import check_outputs
 
 _FORMS = "mlflow:URI, otlp:URL or wandb"
 _LIBRARIES = {Tracker.MLFLOW: "mlflow", Tracker.OTLP: "opentelemetry.proto", Tracker.WANDB: "wandb"}
 _METRICS = "/v1/metrics"
 _LIMIT_S, _LIMIT_OF_ONE_S = 60, 10
 """How long a tracker may take: to be reached, where it may first make its tables, and for each result."""
+
+_AT_ONCE = 50
+"""Results that are read, and sent by one process, at once: with blocks and documents a thousand are half a gigabyte."""
 
 _MOST_SHOWN = 500
 """Characters of why it takes no results: libraries hand whole pages on."""
@@ -66,7 +71,7 @@ class LiveLog:
         if not asked:
             return
         try:
-            results = await asyncio.to_thread(results_of, self._store, benchmark_id, ids)
+            results = await asyncio.to_thread(lambda: tuple(results_of(self._store, benchmark_id, ids)))
             came = await asyncio.gather(*(send(one, results) for one in asked))
         except (EnginebenchError, OSError) as error:  # a store that others hold, no process to be had
             came = [Delivery((), str(error)) for _ in asked]
@@ -159,16 +164,24 @@ async def live_log(store: Store, said: Sequence[str] | None, tell: Callable[[str
     return LiveLog(store, wanted, tell) if wanted else None
 
 
-def results_of(store: Store, benchmark_id: str, ids: Collection[str]) -> tuple[SentResult, ...]:
-    """These measurements as trackers take them, judged and named among all that their benchmark has so far."""
-    benchmark, made, models = store.benchmark(benchmark_id), store.measurements(benchmark_id), store.models()
+def results_of(store: Store, benchmark_id: str, ids: Collection[str]) -> Iterator[SentResult]:
+    """These measurements as trackers take them, judged and named among all that their benchmark has so far.
+
+    One by one, as they are asked for, and the store is let go in between: with their blocks they are large.
+    """
+    benchmark, models = store.benchmark(benchmark_id), store.models()
+    made = store.measurements(benchmark_id, with_blocks=False)
     document = benchmark_document(benchmark, made, store.benchmark_snapshots(benchmark_id), models, answers=())
-    described = {one["id"]: json.dumps({**document, "measurements": [one]}) for one in document["measurements"]}
-    judged = soundness(made, models)
-    return tuple(_result(one, described[one.measurement.id]) for one in told(made, judged) if one.measurement.id in ids)
+    checks = check_outputs(made, models)
+    problems = {id_: check.problem for id_, check in checks.items() if check.problem}
+    for one in told(made, problems):
+        if (id_ := one.measurement.id) in ids:
+            whole = replace(one, measurement=store.measurement(id_))
+            described = measurement_document(whole.measurement, checks.get(id_))
+            yield _result(whole, benchmark, json.dumps({**document, "measurements": [described]}))
 
 
-def _result(one: Told, document: str) -> SentResult:
+def _result(one: Told, benchmark: Benchmark, document: str) -> SentResult:
     measured = one.measurement
     return SentResult(
         id=measured.id,
@@ -176,17 +189,36 @@ def _result(one: Told, document: str) -> SentResult:
         name=one.name,
         status=measured.status.value,
         started_at_unix_ns=measured.started_at_unix_ns,
+        benchmark_created_at_unix_ns=benchmark.created_at_unix_ns,
         labels=one.labels,
-        evidence=one.evidence,
+        evidence={**one.evidence, "benchmark_name": benchmark.name},
         points=one.points,
         document=document,
     )
 
 
-async def send(destination: Destination, results: Sequence[SentResult]) -> Delivery:
+async def send_in_parts(
+    wanted: Sequence[Destination], results: Iterable[SentResult], tell: Callable[[Destination], object]
+) -> Mapping[Destination, str]:
+    """Send results, some at a time, to all destinations at once; return why those that failed took no more.
+
+    `tell` is told where a result has arrived, of each as it has.
+    """
+    coming = iter(results)
+    problems: dict[Destination, str] = {}
+    while (left := [one for one in wanted if one not in problems]) and (some := tuple(islice(coming, _AT_ONCE))):
+        came = await asyncio.gather(*(send(one, some, tell) for one in left))
+        problems |= {one: delivery.problem for one, delivery in zip(left, came, strict=True) if delivery.problem}
+    return problems
+
+
+async def send(
+    destination: Destination, results: Sequence[SentResult], tell: Callable[[Destination], object] = lambda _: None
+) -> Delivery:
     """Send results, in a process that has ended on return, with all that it started; also where this is cancelled.
 
-    Without results it is only asked whether they would be taken. Never raises for what goes wrong there.
+    `tell` as in `send_in_parts`. Without results it is only asked whether they would be taken. Never raises for what
+    goes wrong there.
     """
     limit_s = _LIMIT_S + _LIMIT_OF_ONE_S * len(results)
     order = SendingOrder(destination.tracker, destination.address, limit_s, tuple(results))
@@ -198,21 +230,39 @@ async def send(destination: Destination, results: Sequence[SentResult]) -> Deliv
         stderr=asyncio.subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for who started it
     )
+    ids, arrived, said = {one.id for one in results}, list[str](), ""
     try:
         async with asyncio.timeout(limit_s):
-            said, _ = await process.communicate(json.dumps(asdict(order)).encode())
+            async for line in _lines(process, json.dumps(asdict(order)).encode()):
+                if line in ids:
+                    arrived.append(line)
+                    tell(destination)
+                else:
+                    said = line
+            await process.wait()
     except TimeoutError:
-        return Delivery((), f"it did not answer within {limit_s} s")
+        return Delivery(tuple(arrived), f"it did not answer within {limit_s} s")
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    return _delivery(destination, process.returncode, said.decode(errors="replace").splitlines())
+    return Delivery(tuple(arrived), _problem(destination, process.returncode, said))
 
 
-def _delivery(destination: Destination, code: int | None, lines: Sequence[str]) -> Delivery:
+async def _lines(process: asyncio.subprocess.Process, order: bytes) -> AsyncIterator[str]:
+    """What it says to an order, as it says it: nothing before it has read all of that."""
+    assert process.stdin is not None and process.stdout is not None  # noqa: S101  # pipes, asked for by who calls
+    with suppress(ConnectionError):  # it has ended already
+        process.stdin.write(order)
+        await process.stdin.drain()
+    process.stdin.close()
+    async for line in process.stdout:
+        yield line.decode(errors="replace").rstrip("\n")
+
+
+def _problem(destination: Destination, code: int | None, said: str) -> str:
     if code == 0:
-        return Delivery(tuple(lines), "")
-    if code == 1 and lines:
-        return Delivery(tuple(lines[:-1]), sending.cut(_without_secrets(lines[-1]), _MOST_SHOWN))
-    return Delivery(tuple(lines), f"what sends to {destination.tracker} ended with {code}")
+        return ""
+    if code == 1 and said:
+        return sending.cut(_without_secrets(said), _MOST_SHOWN)
+    return f"what sends to {destination.tracker} ended with {code}"

@@ -24,7 +24,7 @@ from pathlib import Path
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.csv_tables import cell
 from enginebench_controller.files.exports.formats import ExportFormat
-from enginebench_controller.files.exports.sending import MetricPoint
+from enginebench_controller.files.exports.sending import WRONG_OUTPUTS, MetricPoint
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Hint, Interval, LatencySummary, Measurement
@@ -73,18 +73,30 @@ class _Number:
 
 @dataclass(frozen=True)
 class Told:
-    """A measurement as these formats tell it: what it is called by, its numbers, and how it came to them, in words."""
+    """A measurement as these formats tell it: what it is called by, its numbers, and how it came to them, in words.
+
+    `problem` says what is wrong with its outputs; None where nothing is.
+    """
 
     measurement: Measurement
     labels: Mapping[str, str]
-    numbers: tuple[_Number, ...]
-    evidence: Mapping[str, str]
+    problem: str | None
 
     @property
     def name(self) -> str:
         """As one text: "resnet50 on onnxruntime (target=local, device=CPU, batch=1, …)"."""
         (_, model), (_, engine), *rest = self.labels.items()
         return f"{model} on {engine} ({', '.join(f'{name}={value}' for name, value in rest)})"
+
+    @property
+    def numbers(self) -> tuple[_Number, ...]:
+        """What programs watch."""
+        return _numbers(self.measurement)
+
+    @property
+    def evidence(self) -> Mapping[str, str]:
+        """How it came to them, by words that no number is called by."""
+        return _evidence(self.measurement, self.problem)
 
     @property
     def points(self) -> tuple[MetricPoint, ...]:
@@ -114,11 +126,14 @@ def export_measurements(
         raise InputError(
             f"measurements cannot be exported as {form}, only as {known}, or as json with their benchmark{way}"
         )
-    return kept(_TEXTS[form](told(measurements, judged)), path, force=force)
+    return kept(_TEXTS[form](told(measurements, judged.problems)), path, force=force)
 
 
-def told(measurements: Iterable[Measurement], judged: Soundness) -> tuple[Told, ...]:
-    """Each with labels that no other has: what was asked for several times is numbered."""
+def told(measurements: Iterable[Measurement], problems: Mapping[str, str]) -> tuple[Told, ...]:
+    """Each with labels that no other has: what was asked for several times is numbered.
+
+    `problems` says by id what is wrong with outputs.
+    """
     seen: Counter[tuple[tuple[str, str], ...]] = Counter()
     found = []
     for one in measurements:
@@ -127,7 +142,7 @@ def told(measurements: Iterable[Measurement], judged: Soundness) -> tuple[Told, 
         seen[alike] += 1
         if seen[alike] > 1:
             labels["number"] = str(seen[alike])
-        found.append(Told(one, labels, _numbers(one), _evidence(one, judged.problems.get(one.id))))
+        found.append(Told(one, labels, problems.get(one.id)))
     return tuple(found)
 
 
@@ -251,10 +266,11 @@ def _evidence(measurement: Measurement, problem: str | None) -> dict[str, str]:
     known = {
         "engine_version": measurement.engine.version,
         "effective_precision": None if precision is None else str(precision.value),
+        "effective_precision_source": None if precision is None else precision.source.value,
         "status": status_words(measurement),
         "failure": None if failure is None else failure.kind.value,
-        "wrong_outputs": problem,
-        "samples": None if latency is None else f"{latency.samples} of {len(measurement.processes)} processes",
+        WRONG_OUTPUTS: problem,
+        "statistics": latency and f"{latency.samples} samples of {len(measurement.processes)} processes",
         "disturbed": None if disturbed is None else f"{100 * disturbed:.3g} % of the time",
         "model_digest": measurement.model_digest,
         "benchmark_id": measurement.benchmark_id,

@@ -12,9 +12,9 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from importlib import import_module
 from typing import Any
@@ -62,10 +62,16 @@ class SentResult:
     name: str
     status: str
     started_at_unix_ns: int | None
+    benchmark_created_at_unix_ns: int
     labels: Mapping[str, str]
     evidence: Mapping[str, str]
     points: tuple[MetricPoint, ...]
     document: str
+
+    @property
+    def at_unix_ns(self) -> int:
+        """When it began, else when its benchmark was made: the same however often it is sent."""
+        return self.started_at_unix_ns or self.benchmark_created_at_unix_ns
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,9 @@ class SendingOrder:
 
 PROJECT = "enginebench"
 """What an experiment, a project or a service is called where the user's environment gives it no other name."""
+
+WRONG_OUTPUTS = "wrong_outputs"
+"""The evidence that says what is wrong with outputs: the only one that a later look may take back."""
 
 _ANSWER_S = 10
 _QUIET = {
@@ -148,10 +157,12 @@ def cut(text: str, length: int) -> str:
 
 
 def to_mlflow(uri: str, results: Sequence[SentResult]) -> Iterator[str]:
-    """A run a measurement, in the experiment that `MLFLOW_EXPERIMENT_NAME` names; one that is there already stays.
+    """A run a measurement, in the experiment that `MLFLOW_EXPERIMENT_NAME` names; one that is there already keeps its
+    numbers, and is told how they are judged by now.
 
     Numbers are metrics, their units in their names; what was asked for are parameters, evidence are tags, and the
-    document is an artifact. When it ended is not known, so that nothing stands there.
+    document is an artifact. When it ended is not known, so that nothing stands there. Raises `RuntimeError` where the
+    experiment is deleted.
     """
     from mlflow import MlflowClient  # noqa: PLC0415  # an extra
 
@@ -160,6 +171,8 @@ def to_mlflow(uri: str, results: Sequence[SentResult]) -> Iterator[str]:
     client = MlflowClient(tracking_uri=uri)
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
     found = client.get_experiment_by_name(name)
+    if found and found.lifecycle_stage == "deleted":
+        raise RuntimeError(f"its experiment {name} is deleted: restore it, or set MLFLOW_EXPERIMENT_NAME")
     experiment = found.experiment_id if found else client.create_experiment(name)
     for one in results:
         _add_run(client, experiment, one)
@@ -173,32 +186,38 @@ _MLFLOW_STATUS = {"failed": "FAILED", "cancelled": "KILLED"}
 def _add_run(client: Any, experiment: str, one: SentResult) -> None:
     from mlflow.entities import Metric, Param  # noqa: PLC0415  # an extra
 
-    tags = {**{name: one.labels[name] for name in ("engine", "target")}, **one.evidence}
+    told = {**{name: one.labels[name] for name in ("engine", "target")}, **one.evidence}
+    tags = {name: cut(value, _VALUE_LENGTH) for name, value in told.items()}
     known = client.search_runs([experiment], f"tags.measurement_id = '{one.id}'", max_results=1)
-    start_ms = (one.started_at_unix_ns or time.time_ns()) // 1_000_000
-    run = (
-        known[0]
-        if known
-        else client.create_run(
-            experiment,
-            start_ms,
-            {name: cut(value, _VALUE_LENGTH) for name, value in tags.items()},
-            cut(one.name, _NAME_LENGTH[Tracker.MLFLOW]),
-        )
-    )
-    if run.info.status != "RUNNING":  # it has arrived whole before
-        return
-    metrics = [Metric(point.key, point.value, start_ms, 0) for point in one.points]
-    params = [Param(name, cut(value, _VALUE_LENGTH)) for name, value in one.labels.items()]
-    client.log_batch(run.info.run_id, metrics, params)
+    start_ms = one.at_unix_ns // 1_000_000
+    if known:
+        (run,) = known
+        _tag_again(client, run, tags)
+    else:
+        run = client.create_run(experiment, start_ms, tags, cut(one.name, _NAME_LENGTH[Tracker.MLFLOW]))
+    if run.info.status == "RUNNING":  # else its numbers have arrived before
+        metrics = [Metric(point.key, point.value, start_ms, 0) for point in one.points]
+        params = [Param(name, cut(value, _VALUE_LENGTH)) for name, value in one.labels.items()]
+        client.log_batch(run.info.run_id, metrics, params)
     client.log_text(run.info.run_id, one.document, "measurement.json")
     client.update_run(run.info.run_id, _MLFLOW_STATUS.get(one.status, "FINISHED"))
+
+
+def _tag_again(client: Any, run: Any, tags: Mapping[str, str]) -> None:
+    """Outputs are judged among all that a benchmark has, which may be more by now. Tags of others stay."""
+    from mlflow.entities import RunTag  # noqa: PLC0415  # an extra
+
+    changed = [RunTag(name, value) for name, value in tags.items() if run.data.tags.get(name) != value]
+    if changed:
+        client.log_batch(run.info.run_id, tags=changed)
+    if WRONG_OUTPUTS in run.data.tags and WRONG_OUTPUTS not in tags:
+        client.delete_tag(run.info.run_id, WRONG_OUTPUTS)
 
 
 def to_otlp(url: str, results: Sequence[SentResult]) -> Iterator[str]:
     """A gauge for each number and each end of an interval, in base units; `enginebench.measurement` has the evidence.
 
-    The time of a point is that of the measurement, so that the same point may be sent twice.
+    The time of a point is that of the measurement, else of its benchmark, so that the same point may be sent twice.
     """
     if not results:
         _post(url, ())
@@ -209,8 +228,9 @@ def to_otlp(url: str, results: Sequence[SentResult]) -> Iterator[str]:
 
 def _post(url: str, results: Iterable[SentResult]) -> None:
     """Send a request, and read what came of it. Raises `RuntimeError` for what is no receiver or takes not all."""
-    from urllib.error import HTTPError  # noqa: PLC0415  # commands load this module, and need no HTTP
-    from urllib.request import Request, urlopen  # noqa: PLC0415
+    from ssl import SSLCertVerificationError  # noqa: PLC0415  # commands load this module, and need no HTTP
+    from urllib.error import HTTPError, URLError  # noqa: PLC0415
+    from urllib.request import Request  # noqa: PLC0415
 
     from google.protobuf.message import DecodeError  # noqa: PLC0415  # with the extra
     from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as service  # noqa: PLC0415  # an extra
@@ -221,19 +241,54 @@ def _post(url: str, results: Iterable[SentResult]) -> None:
     headers = {"Content-Type": "application/x-protobuf", "User-Agent": PROJECT, **_headers()}
     asked = Request(url, request.SerializeToString(), headers)  # noqa: S310  # http and https only, as was checked
     try:
-        with urlopen(asked, timeout=_ANSWER_S) as answer:  # noqa: S310  # as above
+        with _opener().open(asked, timeout=_ANSWER_S) as answer:
             found = service.ExportMetricsServiceResponse.FromString(answer.read())
     except HTTPError as error:
-        raise RuntimeError(f"it answers with HTTP {error.code} ({error.reason})") from None
+        leads_on = ": write the address it leads to" if error.code // 100 == 3 else ""
+        raise RuntimeError(f"it answers with HTTP {error.code} ({error.reason}){leads_on}") from None
+    except URLError as error:
+        if not isinstance(error.reason, SSLCertVerificationError):
+            raise
+        raise RuntimeError(
+            f"its certificate is not trusted ({error.reason.verify_message}): name the file with that of its authority "
+            f"in {_CERTIFICATE}"
+        ) from None
     except DecodeError:
         raise RuntimeError("what answers there is no receiver of OTLP over HTTP") from None
     if found.partial_success.rejected_data_points:
         raise RuntimeError(f"it rejects points: {found.partial_success.error_message}")
 
 
+_HEADERS, _CERTIFICATE = "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_CERTIFICATE"
+
+
+def _said(variable: str) -> str:
+    """What OTLP's own variable says, of metrics or of all; "" where it says nothing."""
+    return os.environ.get(variable.replace("OTLP_", "OTLP_METRICS_")) or os.environ.get(variable, "")
+
+
+def _opener() -> Any:
+    """What follows no redirection: of a POST it would make a GET, whose answer tells nothing of the results."""
+    from ssl import create_default_context  # noqa: PLC0415  # with HTTP
+    from urllib import request  # noqa: PLC0415  # likewise
+
+    trusted = _said(_CERTIFICATE)
+    try:
+        context = create_default_context(cafile=trusted or None)
+    except OSError:
+        raise RuntimeError(f"{_CERTIFICATE} names no file of certificates: {trusted}") from None
+    opener = request.OpenerDirector()
+    for handler in (
+        *(request.ProxyHandler(), request.HTTPHandler(), request.HTTPSHandler(context=context)),
+        *(request.HTTPErrorProcessor(), request.HTTPDefaultErrorHandler()),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
 def _headers() -> dict[str, str]:
     """What OTLP's own variables say of headers, such as keys."""
-    said = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_HEADERS") or os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
+    said = _said(_HEADERS)
     pairs = (pair.partition("=") for pair in said.split(",") if "=" in pair)
     return {unquote(name).strip(): unquote(value).strip() for name, _, value in pairs}
 
@@ -242,15 +297,13 @@ def _describe(one: SentResult, resource: Any) -> None:
     _attribute(resource.resource.attributes, {"service.name": os.environ.get("OTEL_SERVICE_NAME", PROJECT)})
     scope = resource.scope_metrics.add()
     scope.scope.name = PROJECT
-    time_ns = one.started_at_unix_ns or time.time_ns()
     for point in one.points:
         metric = scope.metrics.add(name=f"{PROJECT}.{point.name}", description=point.meaning, unit=point.code)
-        number = metric.gauge.data_points.add(time_unix_nano=time_ns, as_double=point.base_value)
+        number = metric.gauge.data_points.add(time_unix_nano=one.at_unix_ns, as_double=point.base_value)
         _attribute(number.attributes, one.labels)
     metric = scope.metrics.add(name=f"{PROJECT}.measurement", description="How the others came about", unit="1")
-    _attribute(
-        metric.gauge.data_points.add(time_unix_nano=time_ns, as_int=1).attributes, {**one.labels, **one.evidence}
-    )
+    told = metric.gauge.data_points.add(time_unix_nano=one.at_unix_ns, as_int=1)
+    _attribute(told.attributes, {**one.labels, **one.evidence})
 
 
 def _attribute(attributes: Any, said: Mapping[str, str]) -> None:
@@ -278,7 +331,7 @@ def to_wandb(_: str, results: Sequence[SentResult]) -> Iterator[str]:
             resume="allow" if is_online else None,
             settings=wandb.Settings(**_NOBODYS_BUSINESS),
         )
-        run.summary.update({**{point.key: point.value for point in one.points}, **one.evidence})
+        run.summary.update(summary_of(one))
         run.finish(exit_code=int(one.status == "failed"))
         yield one.id
     wandb.teardown()
@@ -290,6 +343,15 @@ _NUMBERS = frozenset({"batch", "cores", "streams", "number"})
 def configuration_of(one: SentResult) -> dict[str, int | str]:
     """What was asked for, with numbers as such; cores of one kind are a text, "big:2"."""
     return {name: int(value) if name in _NUMBERS and value.isdecimal() else value for name, value in one.labels.items()}
+
+
+def summary_of(one: SentResult) -> dict[str, float | str]:
+    """All else: its numbers, how they came about, and when it began, where that is known."""
+    began_ns = one.started_at_unix_ns
+    summary: dict[str, float | str] = {**{point.key: point.value for point in one.points}, **one.evidence}
+    if began_ns is not None:
+        summary["started_at"] = datetime.fromtimestamp(began_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+    return summary
 
 
 _NOBODYS_BUSINESS = {

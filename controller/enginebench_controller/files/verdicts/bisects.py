@@ -8,12 +8,12 @@ from enginebench_controller.records import Search
 from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate, Ratio
 from enginebench_controller.verdicts.bisect.decision import BisectFinding
 from enginebench_controller.verdicts.bisect.words import (
+    WAY,
     WHAT,
     called,
-    full_verdict,
     headline,
-    ratio_words,
     remarks,
+    way_rows,
     way_words,
 )
 from enginebench_controller.verdicts.gate.results import LayerShare
@@ -52,9 +52,9 @@ def bisect_markdown(answer: BisectAnswer) -> str:
     parts.append("\n".join(f"- {name}: {cell(told)}" for name, told in facts if told))
     if answer.command:
         parts.append(f"To see it again:\n\n    {answer.command}")
-    rows = [[one.head, one.base, ratio_words(one.ratio), full_verdict(one)] for one in answer.gates]
-    parts.append(f"The way, each by a gate of process pairs that take turns: {cell(way_words(answer))}")
-    parts.append(table(("", "against", "ratio, 95 % interval", ""), rows))
+    counts = f"a difference counts from {100 * answer.worse:.3g} % on"
+    parts.append(f"The way, each by a gate of process pairs that take turns; {counts}: {cell(way_words(answer))}")
+    parts.append(table(WAY, way_rows(answer)))
     parts += [f"- {cell(one)}" for one in remarks(answer)]
     return "\n\n".join(parts) + "\n"
 

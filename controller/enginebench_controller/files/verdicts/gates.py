@@ -26,6 +26,7 @@ from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.words import (
     TITLES,
     amount,
+    engines_of,
     gate_remarks,
     headline,
     how_measured,
@@ -35,7 +36,6 @@ from enginebench_controller.verdicts.gate.words import (
     ratio_words,
     verdict_words,
 )
-from enginebench_controller.verdicts.parity import engine_label
 
 _UNITS = {
     GateMetric.LATENCY: "ns",
@@ -88,7 +88,12 @@ def gate_markdown(result: GateResult) -> str:
         parts.append("\n".join(f"> **{what}:** {cell(one)}  " for what, one in told))
     headings = ("", "base", "head", "head ÷ base", "95 % interval", "")
     rows = [
-        [one.metric, amount(one.metric, one.base), amount(one.metric, one.head), *ratio_words(one), verdict_words(one)]
+        [
+            f"{one.metric} (decides)" if one.decides else one.metric,
+            *(amount(one.metric, side) for side in (one.base, one.head)),
+            *ratio_words(one),
+            verdict_words(one),
+        ]
         for one in result.judged.metrics
         if one.base is not None or one.head is not None or one.decides
     ]
@@ -97,7 +102,7 @@ def gate_markdown(result: GateResult) -> str:
         parts.append(cell(layers[:1].upper() + layers[1:]) + ".")
     facts = [
         f"base: {named(result, BASE)}; head: {named(result, HEAD)}",
-        f"{measured.model_name} on {engine_label(measured)}, {asked.device}, {asked.size}, "
+        f"{measured.model_name} on {' and '.join(engines_of(result))}, {asked.device}, {asked.size}, "
         f"{describe_load(asked)}; target {measured.target}",
         how_measured(result),
         meaning(result),

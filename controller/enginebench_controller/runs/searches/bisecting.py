@@ -1,6 +1,8 @@
 """A bisect carried out: an environment for each version as it is needed, gate after gate until there is an answer."""
 
 import asyncio
+import re
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -10,13 +12,22 @@ from typing import Protocol
 
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
+from enginebench_controller.models.bounded import in_thread
+from enginebench_controller.models.zoo import PREFIX, zoo_model
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.bisect import BisectKind, BisectOrder, make_order, prefix
 from enginebench_controller.plan.configurations import select_engines
 from enginebench_controller.plan.expand import refused_option
 from enginebench_controller.plan.gate import GateOrder, NeededEnvironment
-from enginebench_controller.plan.plan import LONGEST_BUDGET_NS, GateMetric, Plan, SearchStep, parse_duration_ns
-from enginebench_controller.records import LOCAL_TARGET, AvailableEngine, Search, SearchKind
+from enginebench_controller.plan.plan import (
+    LONGEST_BUDGET_NS,
+    GateMetric,
+    GateTerms,
+    Plan,
+    SearchStep,
+    parse_duration_ns,
+)
+from enginebench_controller.records import LOCAL_TARGET, AvailableEngine, Search, SearchKind, UnavailableEngine
 from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.environments import begun_environments, install, uninstall
 from enginebench_controller.runs.gate import (
@@ -46,9 +57,15 @@ from enginebench_controller.verdicts.bisect.answer import (
     replay,
     told_gate,
 )
-from enginebench_controller.verdicts.bisect.decision import Decided, GatePurpose, Question
+from enginebench_controller.verdicts.bisect.decision import Decided, GatePurpose, Question, decide
 from enginebench_controller.verdicts.bisect.words import gate_sentence
 from enginebench_controller.verdicts.gate.results import GateResult
+from enginebench_controller.verdicts.gate.stored import first_step_promise, history_of
+
+_OF_NUMPY = re.compile(r"numpy|_ARRAY_API|ended by SIG|without a result", re.IGNORECASE)
+"""What is said of a version that another NumPy may bring to run: that it names that, or that its process crashed."""
+_ADVICE = ": reinstall it in this environment"
+"""What our plugins end with where their engine does not load. An environment of a bisect is removed by then."""
 
 
 class BisectWatcher(GateWatcher, Protocol):
@@ -77,14 +94,12 @@ def bisect(home: Home, order: BisectOrder, watcher: BisectWatcher) -> Search:
     Raises `InputError` before anything is measured, `UnreachableError` when the target does not answer.
     """
     check_target(home, order)
-    order = order.model_copy(update={"digests": _digests(home, order)})
+    order = order.model_copy(update={"digests": _binder(home, order).digests})
     search = new_search(SearchKind.BISECT, order.name, order.model_dump(mode="json"))
     with held(home, search.id):
-        home.store.add_search(search)
         try:
-            watcher.set_out(search)
             with resumable(home, search):
-                return asyncio.run(_Bisect(home, search, order, watcher).carry_out())
+                return asyncio.run(_Bisect(home, search, order, watcher).carry_out(is_new=True))
         except (EnginebenchError, OSError):
             if not home.store.steps_of(search.id):  # nothing has begun: there is nothing to go on with
                 _take_back(home, search)
@@ -105,7 +120,7 @@ def go_on(home: Home, search: Search, watcher: BisectWatcher, *, trusted: bool) 
         watcher.set_out(search)
         with resumable(home, search):
             asyncio.run(take_up_step(home, search, wish, lambda *_: watcher))
-            return asyncio.run(_Bisect(home, search, order, watcher).carry_out())
+            return asyncio.run(_Bisect(home, search, order, watcher).carry_out(is_new=False))
 
 
 async def clear_away(home: Home, search: Search) -> None:
@@ -121,11 +136,17 @@ def _take_back(home: Home, search: Search) -> None:
         remove_search(home, search.id)
 
 
-def _digests(home: Home, order: BisectOrder) -> dict[str, str]:
-    """The exact version that each name of a model means now, and is to mean to the end."""
-    binder = Binder(home.library, home.inputs, Plan(models=order.models))
+def _binder(home: Home, order: BisectOrder) -> Binder:
+    """What knows the exact version that each name of a model means now, and is to mean to the end.
+
+    Raises `ModelError` for a name that no model has: unlike one that cannot be read, it is no candidate to pass over.
+    """
+    for name in order.models:
+        if name.startswith(PREFIX):
+            zoo_model(name)
+    binder = Binder(home.library, home.inputs, Plan(models=order.models), order.digests)
     binder.resolve(order.models)
-    return binder.digests
+    return binder
 
 
 class _Bisect:
@@ -137,13 +158,19 @@ class _Bisect:
         self._order = order
         self._watcher = watcher
         self._known: dict[str, GateResult | None] = {}
+        self._installed_s: float | None = None
 
-    async def carry_out(self) -> Search:
-        """Ask until there is an answer, store it, and clear away what was made for it; returns the search with it."""
+    async def carry_out(self, *, is_new: bool) -> Search:
+        """Ask until there is an answer, clear away what was made for it, and store it; returns the search with it.
+
+        One that `is_new` is stored once it has the machine, and nothing that is known by then speaks against it.
+        """
         trusted = tuple(self._order.digests.values()) if self._order.trusted else ()
         targets = tuple(self._order.fields.get("targets") or ())
         async with open_session(self._home, targets, trusted_models=trusted) as self._session:
             self._check_values()
+            if is_new:
+                await self._set_out(await self._promise())
             if not self._home.store.steps_of(self._search.id):
                 name = self._search.id
                 self._watcher.said(f"bisect {name}; interrupted, it goes on with `enginebench resume {name}`")
@@ -155,6 +182,8 @@ class _Bisect:
                 await self._ask(done.asked[-1].question, done, explaining=result)
                 del self._known[result.benchmark.id]
                 done = await patiently(self._replay)
+            if begun_environments(self._home, prefix(self._search.id)):
+                self._watcher.said("removing the environments that were made for it")
         await self._clear(keep=())
         answer = await patiently(partial(answer_of, self._home, self._search, self._order, done))
         return await patiently(partial(answered, self._home, self._search, answer.model_dump(mode="json")))
@@ -168,6 +197,27 @@ class _Bisect:
         reasons = (refused_option(one, order.option, value) for one in engines for value in order.candidates)
         if told := dict.fromkeys(filter(None, reasons)):
             raise InputError("\n".join(told))
+
+    async def _promise(self) -> Sequence[str]:
+        """What earlier gates say of the budget. Raises `InputError` where it is too short to tell anything.
+
+        Said before anything is installed, and of a search that goes on no more: what it has is not to be lost.
+        """
+        order = self._order
+        binder = await in_thread(_binder, self._home, order)
+        models = {name for one in binder.versions for name in (one.name, one.digest)}
+        engines = {order.engine.partition("@")[0]}
+        known = await patiently(partial(history_of, self._home, self._session.snapshots[0].target, engines, models))
+        first = decide(len(order.candidates), order.worse_share, ())
+        assert isinstance(first, Question)  # noqa: S101  # nothing is known yet
+        return first_step_promise(self._terms(first), known)
+
+    async def _set_out(self, told: Sequence[str]) -> None:
+        """Keep a search that begins, with what is to be done with its answer, and say what is known of it."""
+        await patiently(partial(self._home.store.add_search, self._search))
+        self._watcher.set_out(self._search)
+        for sentence in told:
+            self._watcher.said(sentence)
 
     def _replay(self) -> Replay:
         self._search = self._home.store.search(self._search.id)
@@ -186,7 +236,7 @@ class _Bisect:
         self._watcher.asking(self._order, question, number)
         await self._clear(keep=self._needed(question, done.asked))
         for place in (question.base, question.head):
-            if (reason := await self._lack_of(place, done.broken)) is not None:
+            if (reason := await self._lack_of(place, question, done)) is not None:
                 await self._skip(place, reason)
                 return
         names = [self._environment(place, done.broken) for place in (question.base, question.head)]
@@ -212,41 +262,57 @@ class _Bisect:
     async def _gate(
         self, question: Question, environments: Sequence[str | None], number: int, explaining: GateResult | None
     ) -> None:
-        order = self._order
-        budget_s = min(parse_duration_ns(order.budget) * question.patience, LONGEST_BUDGET_NS) / 1e9
+        order, terms = self._order, self._terms(question)
         gate = GateOrder(
             base=order.title(question.base),
             head=order.title(question.head),
             model=order.model,
-            budget=f"{budget_s:g}s",
-            tolerate=f"{100 * question.tolerance:.4f}%",
-            metrics=(order.metric,),
+            budget=terms.budget,
+            tolerate=terms.tolerate,
+            metrics=terms.metrics,
             fields=order.fields,
             explain=question.purpose is GatePurpose.NEIGHBOURS and order.metric is GateMetric.LATENCY,
             trusted=order.trusted,
         )
         base, head = map(order.side, (question.base, question.head), environments)
         step = SearchStep(id=self._search.id, step=number, title=f"{question.purpose}: {gate.base}, {gate.head}")
-        promised = Promised(step, {order.metric: question.difference}, order.digests, explaining)
+        promised = Promised(step, terms.promised, order.digests, explaining)
         await in_session(self._home, gate, (base, head), self._session, self._watcher, promised)
+
+    def _terms(self, question: Question) -> GateTerms:
+        """What the gate is to tell, and how long it may take."""
+        metric = self._order.metric
+        budget_s = min(parse_duration_ns(self._order.budget) * question.patience, LONGEST_BUDGET_NS) / 1e9
+        return GateTerms(
+            budget=f"{budget_s:g}s",
+            tolerate=f"{100 * question.tolerance:.4f}%",
+            metrics=(metric,),
+            promised={metric: question.difference},
+        )
 
     def _environment(self, place: int, broken: Mapping[str, str]) -> str | None:
         """The environment in which a version is run, once it is there."""
         names = self._order.environments(self._search.id, place)
         return next((name for name in names if name not in broken and self._has(name)), None)
 
-    async def _lack_of(self, place: int, broken: Mapping[str, str]) -> str | None:
-        """Why a candidate cannot be run; None once all it needs is there, for which its environment is made."""
+    async def _lack_of(self, place: int, question: Question, done: Replay) -> str | None:
+        """Why a candidate cannot be run; None once all it needs is there, for which its environment is made.
+
+        It is made once more, with what else belongs to its time, only where that may be what it lacks, or where it has
+        run before and is not to be given up for a single failure.
+        """
         names = self._order.environments(self._search.id, place)
-        if not names or self._environment(place, broken) is not None:
+        if not names or self._environment(place, done.broken) is not None:
             return None
         reason = ""
         for name, more in names.items():
-            if name in broken:
-                reason = reason or broken[name]
+            if reason and not _OF_NUMPY.search(reason) and place not in _that_ran(done):
+                break
+            if name in done.broken:
+                reason = reason or done.broken[name]
                 continue
             try:
-                await self._install(place, name, more)
+                await self._install(place, question, name, more)
             except InputError as error:
                 return reason or str(error)
             if self._has(name):
@@ -255,7 +321,7 @@ class _Bisect:
             await uninstall(self._home, name)
         return reason
 
-    async def _install(self, place: int, name: str, more: tuple[str, ...]) -> None:
+    async def _install(self, place: int, question: Question, name: str, more: tuple[str, ...]) -> None:
         """Without the floors of our extras: what its own metadata ask for, and what else belongs to its time."""
         order = self._order
         package, version = order.package or order.engine, order.candidates[place]
@@ -270,9 +336,24 @@ class _Bisect:
         packages = (requirement, *companions(order.engine, package), *more)
         arguments = tuple(word for one in packages for word in ("--package", one))
         wanted = NeededEnvironment(name, arguments, told)
+        pace = self._pace(question.left - 2 + (place == question.base))
         await uninstall(self._home, name)  # what a kill has left half-made
-        await install(self._home, wanted, (), self._watcher.said, kept=False, variables=variables)
+        begun_s = time.monotonic()
+        await install(
+            self._home,
+            wanted,
+            (),
+            lambda sentence: self._watcher.said(sentence + pace),
+            kept=False,
+            variables=variables,
+        )
+        self._installed_s = time.monotonic() - begun_s
         await self._look_anew()
+
+    def _pace(self, more: int) -> str:
+        """How long installing takes, as far as is known: each halving installs one, and the neighbours are there."""
+        follow = f"; about {more} more to come" if more > 0 else ""
+        return f"{follow}; the last one took {self._installed_s:.0f} s" if self._installed_s is not None else follow
 
     async def _look_anew(self) -> None:
         (seen,) = self._session.snapshots
@@ -286,9 +367,10 @@ class _Bisect:
         )
 
     def _why_not(self, name: str) -> str:
-        found = [one for one in self._session.snapshots[0].engines if one.environment == name]
-        told = [one.reason.splitlines()[0] for one in found if not isinstance(one, AvailableEngine) and one.reason]
-        return told[0].rstrip(".") if told else f"what was installed brings no engine {self._order.engine}"
+        there = [one for one in self._session.snapshots[0].engines if one.environment == name]
+        found = [one for one in there if one.name == self._order.engine and isinstance(one, UnavailableEngine)]
+        told = [one.reason.splitlines()[0].rstrip(".").removesuffix(_ADVICE) for one in found if one.reason]
+        return told[0] if told else f"what was installed brings no engine {self._order.engine}"
 
     async def _clear(self, keep: Collection[int]) -> None:
         """Remove the environments that were made for this bisect, but for those of these candidates."""
@@ -300,6 +382,12 @@ class _Bisect:
             (seen,) = self._session.snapshots
             engines = tuple(one for one in seen.engines if one.environment not in gone)
             self._session = TargetSession(self._session.clients, (replace(seen, engines=engines),))
+
+
+def _that_ran(done: Replay) -> set[int]:
+    """The candidates of which a gate has told something."""
+    told = (one.question for one in done.asked if one.result and not (one.look.reason or one.look.base_reason))
+    return {place for one in told for place in (one.base, one.head)}
 
 
 def gates_so_far(home: Home, search: Search) -> tuple[BisectGate, ...]:

@@ -1,10 +1,11 @@
 """The versions of a package that lie between two: of the package index, as pip sees it, or of a folder of wheels."""
 
+import platform
 import re
 import subprocess
 import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -21,17 +22,24 @@ _LISTED = re.compile(r"^Available versions: (.+)$", re.M)
 _SECONDS = 120
 
 
-def package_of(engine: str) -> str:
-    """The package that is an engine of ours, or of the same name as somebody else's.
+def package_of(engine: str, known: Collection[str] = ()) -> str:
+    """The package that is an engine of ours, or of the same name as somebody else's, which is installed or `known`.
 
-    Raises `InputError` for an engine that is a part of enginebench, and has no versions.
+    Raises `InputError` for an engine that is a part of enginebench, and has no versions; and for a name that no engine
+    has: the package of that name may be anybody's, and would be run.
     """
     ours = metadata.distribution(_DISTRIBUTION)
-    is_ours = any(one.group == _DISTRIBUTION and one.name == engine for one in ours.entry_points)
-    if is_ours and engine not in (ours.metadata.get_all("Provides-Extra") or ()):
+    named = {one.name for one in ours.entry_points if one.group == _DISTRIBUTION}
+    with_versions = named & set(ours.metadata.get_all("Provides-Extra") or ())
+    if engine in named - with_versions:
         raise InputError(
             f"{engine} is built into enginebench and has no versions of its own: name another --engine, or bisect "
             "its options with --options"
+        )
+    if engine not in with_versions | set(known) | metadata.entry_points(group=_DISTRIBUTION).names:
+        raise InputError(
+            f"--engine {engine} is no engine of ours ({', '.join(sorted(with_versions))}), and none that was seen on "
+            "this machine; of one from elsewhere, --package names the package, or --wheels a folder that has it"
         )
     return words.package_of(engine)
 
@@ -60,16 +68,31 @@ def releases_between(package: str, good: str, bad: str, wheels: Path | None = No
             f"--good {good} is newer than --bad {bad}, and a bisect goes from old to new: exchange them; where the "
             "newer one is the better, the first gate says so"
         )
-    with_previews = any(one.is_prerelease for one in ends.values())
+    found = _found(package, wheels, list(ends.items()))
+    return tuple(found[one] for one in found if ends["--good"] <= one <= ends["--bad"])
+
+
+def releases_named(package: str, named: Sequence[str], wheels: Path | None = None) -> tuple[str, ...]:
+    """These versions in their order. Raises `InputError` for one that is not there, naming the nearest."""
+    asked = [("--versions", _version("--versions", one)) for one in named]
+    found = _found(package, wheels, asked)
+    return tuple(found[one] for _, one in asked)
+
+
+def _found(package: str, wheels: Path | None, asked: Sequence[tuple[str, Version]]) -> Mapping[Version, str]:
+    """What there is, oldest first; pre-releases only where one is asked for. Raises `InputError` for what is not."""
+    with_previews = any(one.is_prerelease for _, one in asked)
     if wheels is None:
-        found, where = _on_index(package, with_previews=with_previews), "the package index"
+        found = _on_index(package, with_previews=with_previews)
+        here = f"Python {platform.python_version().rpartition('.')[0]}, {platform.machine()}"
+        lacks = f"that pip can install here ({here}): it may exist for another Python, or be withdrawn"
     else:
-        found, where = wheels_of(package, wheels), str(wheels)
+        found, lacks = wheels_of(package, wheels), f"in {wheels}"
     there = sorted(one for one in found if with_previews or not one.is_prerelease)
-    for name, end in ends.items():
-        if end not in there:
-            raise InputError(f"{name} {end} is no version of {package} in {where}{_nearest(end, there)}")
-    return tuple(found[one] for one in there if ends["--good"] <= one <= ends["--bad"])
+    for name, one in asked:
+        if one not in there:
+            raise InputError(f"{name} {one} is no version of {package} {lacks}{_nearest(one, there)}")
+    return {one: found[one] for one in there}
 
 
 def wheels_of(package: str, folder: Path) -> dict[Version, str]:

@@ -98,7 +98,17 @@ def lake_at(said: str) -> Lake:
         )
     if parts.scheme != "s3" or not parts.netloc:
         raise InputError(f"{said!r} is no lake: name a folder, or s3://BUCKET/FOLDER")
-    return Lake(said.rstrip("/"))
+    if _lacks_tls() and os.environ.get("AWS_ALLOW_HTTP", "").lower() not in _TRUE:
+        raise InputError("the object store at AWS_ENDPOINT_URL has no TLS: set AWS_ALLOW_HTTP=true to use it as it is")
+    return Lake(f"s3://{said.partition('://')[2].rstrip('/')}")  # the libraries know no S3://
+
+
+_TRUE = frozenset({"1", "true", "on", "yes", "y"})
+"""What the library takes for yes."""
+
+
+def _lacks_tls() -> bool:
+    return os.environ.get("AWS_ENDPOINT_URL", "").lower().startswith("http://")
 
 
 def library() -> Any:
@@ -123,10 +133,23 @@ def explained(lake: Lake) -> Iterator[None]:
         raise StoreError(f"{lake.url} was changed by somebody else in the same moment; do the same again") from None
     except (deltalake.exceptions.DeltaError, pyarrow.ArrowException, OSError) as error:
         text = str(error)
-        reason = next((why for words, why in _REASONS.items() if re.search(words, text)), type(error).__name__)
-        reason = reason.format(_file_named(lake, text))
+        known = (why.format(_file_named(lake, text)) for words, why in _REASONS.items() if re.search(words, text))
+        reason = next(known, "") or _first_line(text) or type(error).__name__
         kind = StoreUnreachableError if lake.is_remote else StoreError
         raise kind(f"the lake {lake.url} cannot be used: {reason}") from None
+
+
+_SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
+_MOST_SHOWN = 200
+
+
+def _first_line(text: str) -> str:
+    """What a library says that we do not know: without keys, and without queries, which have signatures of requests."""
+    line = text.strip().partition("\n")[0].rstrip(" .:")
+    for secret in filter(None, map(os.environ.get, _SECRETS)):
+        line = line.replace(secret, "***")
+    line = re.sub(r"//\S*@|\?\S+", "…", line)
+    return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"
 
 
 def _file_named(lake: Lake, text: str) -> str:

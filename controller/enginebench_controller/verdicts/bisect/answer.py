@@ -1,6 +1,6 @@
 """The gates of a bisect led back from the store, and the answer as it is kept: all that is printed of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite
 
@@ -11,7 +11,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.plan.bisect import BisectKind, BisectOrder
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import BASE, HEAD, GateMetric
-from enginebench_controller.records import Benchmark, FailureKind, Search
+from enginebench_controller.records import Benchmark, FailureKind, MachineUse, Search
 from enginebench_controller.stats.paired import RatioInterval
 from enginebench_controller.verdicts.bisect.decision import (
     BisectFinding,
@@ -21,9 +21,11 @@ from enginebench_controller.verdicts.bisect.decision import (
     Question,
     decide,
 )
+from enginebench_controller.verdicts.disturbances import WORTH_A_WORD, meanwhile, others_used, remedy
 from enginebench_controller.verdicts.gate.results import GateResult, LayerShare
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.stored import gate_of
+from enginebench_controller.verdicts.gate.words import budget_that_tells
 from enginebench_controller.verdicts.host_words import memory_of
 
 
@@ -112,7 +114,9 @@ class Ratio(BaseModel):
 class BisectGate(BaseModel):
     """A gate on the way. `outcome` is null where a side came to nothing, and `reason` says why.
 
-    `difference` is D, as a share: what passes is less than so much worse. It is null in older answers.
+    `difference` is D, as a share: what passes is less than so much worse. `base_figure` and `head_figure` are medians
+    over processes, in ns, of memory in bytes; `would_tell` is the budget with which what is in doubt could be told.
+    These are null where they are not known, as in older answers.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -127,6 +131,9 @@ class BisectGate(BaseModel):
     patience: int
     reason: str = ""
     difference: float | None = None
+    base_figure: float | None = None
+    head_figure: float | None = None
+    would_tell: str | None = None
 
 
 class BisectAnswer(BaseModel):
@@ -227,6 +234,7 @@ def told_gate(order: BisectOrder, asked: Asked) -> BisectGate:
     """A gate as it is told."""
     question, look = asked.question, asked.look
     reason = look.reason or look.base_reason
+    one = asked.result.judged.decisive if asked.result else None
     return BisectGate(
         purpose=question.purpose,
         base=order.labels[question.base],
@@ -238,6 +246,9 @@ def told_gate(order: BisectOrder, asked: Asked) -> BisectGate:
         patience=question.patience,
         reason=reason,
         difference=question.difference,
+        base_figure=one.base if one else None,
+        head_figure=one.head if one else None,
+        would_tell=budget_that_tells(asked.result) if asked.result and look.is_doubtful else None,
     )
 
 
@@ -247,7 +258,7 @@ def _skipped(order: BisectOrder, asked: Sequence[Asked]) -> dict[str, str]:
 
 
 def _remarks(search: Search, order: BisectOrder, asked: Sequence[Asked]) -> tuple[str, ...]:
-    """What is wrong with outputs, and what ran with older packages than the others."""
+    """What is wrong with outputs, what ran with older packages than the others, and who else used the machine."""
     told = [
         f"{order.title(one.question.head)} against {order.title(one.question.base)}: {problem}"
         for one in asked
@@ -257,7 +268,15 @@ def _remarks(search: Search, order: BisectOrder, asked: Sequence[Asked]) -> tupl
     for place in range(len(order.candidates)):
         others = list(order.environments(search.id, place).items())[1:]
         told += [f"{order.title(place)} ran with {' '.join(more)} only" for name, more in others if name in ran_in]
-    return tuple(dict.fromkeys(told))
+    return tuple(dict.fromkeys((*told, *_disturbed(asked))))
+
+
+def _disturbed(asked: Sequence[Asked]) -> Iterator[str]:
+    """Who else used the machine while the gates measured, where that is worth a word."""
+    measured = [one for each in asked if each.result for one in each.result.measurements.values()]
+    use = MachineUse.together(use for one in measured if (use := meanwhile(one)) is not None)
+    if use is not None and use.share >= WORTH_A_WORD:
+        yield f"meanwhile {others_used(use)}: {remedy(use)}"
 
 
 def _ratio(found: RatioInterval | None) -> Ratio | None:

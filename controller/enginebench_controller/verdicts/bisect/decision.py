@@ -149,18 +149,18 @@ def _answer(value: object) -> Decided:
 
 
 def _search(last: int, worse: float) -> Search:
-    ends = yield from _patiently(Question(0, last, worse, GatePurpose.ENDS, 1 + _left(0, last)))
+    ends, patience = yield from _patiently(Question(0, last, worse, GatePurpose.ENDS, 1 + _left(0, last)))
     if (end := _of_ends(ends)) is not None or ends.ratio is None:
         return end or Decided(BisectFinding.NOT_APART)
-    between = _Between(last, ends.ratio.middle, worse)
+    between = _Between(last, ends.ratio.middle, worse, patience)
     while True:
         while (place := between.middle()) is not None:
-            look = yield from _patiently(between.question(place))
+            look, patience = yield from _patiently(between.question(place))
             if look.is_doubtful or look.base_reason:
                 return between.doubt(ends, _why(look, "a gate between them"))
-            between.take(place, look)
+            between.take(place, look, patience)
         low, high = between.low, between.high
-        look = yield from _patiently(between.neighbours())
+        look, _ = yield from _patiently(between.neighbours())
         if look.outcome is GateOutcome.WORSE:
             finding = BisectFinding.CULPRIT if high - low == 1 else BisectFinding.ONE_OF
             return Decided(finding, between.suspects, low, ends.ratio, look.ratio)
@@ -195,12 +195,14 @@ def _of_ends(look: GateSeen) -> Decided | None:
     return Decided(finding, whole=look.ratio, reason=reason)
 
 
-def _patiently(question: Question) -> Generator[Question, GateSeen, GateSeen]:
-    """Ask; what is in doubt once more, with a longer budget."""
+def _patiently(question: Question) -> Generator[Question, GateSeen, tuple[GateSeen, int]]:
+    """Ask; what is in doubt once more, with a longer budget. With the look comes the patience that it took."""
     look = yield question
-    if look.is_doubtful or (look.base_reason and question.purpose is not GatePurpose.ENDS):
-        look = yield replace(question, patience=PATIENCE)
-    return look
+    is_in_doubt = look.is_doubtful and question.patience < PATIENCE
+    if is_in_doubt or (look.base_reason and question.purpose is not GatePurpose.ENDS):
+        question = replace(question, patience=PATIENCE)
+        look = yield question
+    return look, question.patience
 
 
 def _why(look: GateSeen, what: str) -> str:
@@ -219,14 +221,16 @@ def _left(low: int, high: int) -> int:
 class _Between:
     """The candidates between the last that is as good and the first that is as bad, as far as gates have told.
 
-    With each its level, the log ratio to the good one: of several steps the first ones are smaller than the whole.
+    With each its level, the log ratio to the good one: of several steps the first ones are smaller than the whole; and
+    the patience that it took to tell.
     """
 
-    def __init__(self, last: int, whole: float, worse: float) -> None:
+    def __init__(self, last: int, whole: float, worse: float, patience: int) -> None:
         self._worse = worse
         self._last = last
         self._levels = {0: 0.0, last: whole}
         self._is_bad = {0: False, last: True}
+        self._patience = {last: patience}
         self._skipped: set[int] = set()
         self._again = {0}
 
@@ -258,16 +262,19 @@ class _Between:
         return Question(0, place, difference, GatePurpose.STEP, _left(self.low, self.high), patience)
 
     def neighbours(self) -> Question:
+        """Of good and the one behind it, the gate was carried out before: what was too short then would be so now."""
         step = self._least_bad - max(0.0, self._levels[self.low])
-        return Question(self.low, self.high, _difference(step, self._worse), GatePurpose.NEIGHBOURS, 1)
+        patience = self._patience[self.high] if self.low == 0 else 1
+        return Question(self.low, self.high, _difference(step, self._worse), GatePurpose.NEIGHBOURS, 1, patience)
 
-    def take(self, place: int, look: GateSeen) -> None:
+    def take(self, place: int, look: GateSeen, patience: int) -> None:
         """Count a candidate among the good or the bad; one that came to nothing is passed over."""
         if look.reason:
             self._skipped.add(place)
         elif look.outcome is not GateOutcome.CANNOT_TELL:
             self._is_bad[place] = look.outcome is GateOutcome.WORSE
             self._levels[place] = 0.0 if look.ratio is None else look.ratio.middle
+            self._patience[place] = patience
 
     def look_again(self) -> Generator[Question, GateSeen, None]:
         """Gate those once more, longer, between which there is no difference; until one turns out to be otherwise."""
@@ -275,7 +282,7 @@ class _Between:
         for place in (high, low):
             if place not in self._again:
                 self._again.add(place)
-                self.take(place, (yield self.question(place, PATIENCE)))
+                self.take(place, (yield self.question(place, PATIENCE)), PATIENCE)
             if (low, high) != (self.low, self.high):
                 return
 

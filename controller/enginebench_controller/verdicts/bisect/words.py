@@ -7,6 +7,7 @@ from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate, Ratio
 from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose
 from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.words import amount
 from enginebench_controller.verdicts.words import UNKNOWN
 
 WHAT = {
@@ -28,21 +29,21 @@ def headline(answer: BisectAnswer) -> str:
     good, bad = called(answer, answer.good), called(answer, answer.bad)
     match answer.finding:
         case BisectFinding.CULPRIT:
-            return f"{called(answer, answer.culprit)} is {_by(answer, answer.step)} than {answer.before}{_part(answer)}"
+            return f"{called(answer, answer.culprit)} is {_by(answer)} than {answer.before}{_part(answer)}"
         case BisectFinding.ONE_OF:
             one_of = ", ".join(answer.suspects)
-            told = f"{called(answer, answer.suspects[-1])} is {_by(answer, answer.step)} than {answer.before}"
+            told = f"{called(answer, answer.suspects[-1])} is {_by(answer)} than {answer.before}"
             return f"one of {one_of} has made it {WHAT[answer.metric]}: {told}, and those between came to nothing"
         case BisectFinding.EXCHANGED:
-            return f"good and bad are exchanged: {bad} is better than {good} ({ratio_words(answer.whole)})"
+            return f"good and bad are exchanged: {bad} is better than {good} ({_compared(answer, answer.whole)})"
         case BisectFinding.NOT_APART:
-            ratio = f" ({ratio_words(answer.whole)})" if answer.whole else ""
-            why = f"; {answer.reason}" if answer.reason else ""
+            ratio = f" ({_compared(answer, answer.whole)})" if answer.whole else ""
+            why = f"; {answer.reason}{_what_would_tell(answer)}" if answer.reason else ""
             return f"cannot tell {good} and {bad} apart by {100 * answer.worse:.3g} %{ratio}{why}"
         case BisectFinding.CANNOT_RUN:
             return f"nothing can be bisected: {answer.reason}"
         case _:
-            return f"cannot tell which: {_among(answer)}; {answer.reason}"
+            return f"cannot tell which: {_among(answer)}; {answer.reason}{_what_would_tell(answer)}"
 
 
 def called(answer: BisectAnswer, candidate: str | None) -> str:
@@ -60,6 +61,13 @@ def ratio_words(found: Ratio | None) -> str:
     return f"{found.ratio:.3f}×, {low} to {high}"
 
 
+def figures_words(answer: BisectAnswer, gate: BisectGate) -> str:
+    """Both sides of a gate: `376.0 ms → 380.9 ms`."""
+    if gate.base_figure is None or gate.head_figure is None:
+        return UNKNOWN
+    return f"{amount(answer.metric, gate.base_figure)} → {amount(answer.metric, gate.head_figure)}"
+
+
 def verdict_words(gate: BisectGate) -> str:
     """What a gate said, short."""
     if gate.outcome is None:
@@ -70,6 +78,18 @@ def verdict_words(gate: BisectGate) -> str:
 def full_verdict(gate: BisectGate) -> str:
     """What a gate said, and of what is as good the D that it may be worse by."""
     return verdict_words(gate) + _less_than(gate)
+
+
+WAY = ("", "against", "ratio, 95 % interval", "from → to", "is")
+"""The headings of `way_rows`, behind what the candidates are."""
+
+
+def way_rows(answer: BisectAnswer) -> Iterator[tuple[str, ...]]:
+    """A row a gate, in the order in which they were carried out."""
+    for one in answer.gates:
+        longer = " (longer)" if one.patience > 1 else ""
+        figures = figures_words(answer, one)
+        yield one.head, one.base, ratio_words(one.ratio), figures, f"{full_verdict(one)}{longer}"
 
 
 def gate_sentence(gate: BisectGate) -> str:
@@ -114,9 +134,22 @@ def remarks(answer: BisectAnswer) -> Iterator[str]:
         yield answer.layers_note
 
 
-def _by(answer: BisectAnswer, found: Ratio | None) -> str:
-    percent = "" if found is None else f"{_percent(found)} "
-    return f"{percent}{WHAT[answer.metric]} ({ratio_words(found)})"
+def _by(answer: BisectAnswer) -> str:
+    percent = "" if answer.step is None else f"{_percent(answer.step)} "
+    return f"{percent}{WHAT[answer.metric]} ({_compared(answer, answer.step)})"
+
+
+def _compared(answer: BisectAnswer, found: Ratio | None) -> str:
+    """A ratio of the answer, and both figures of the gate that found it."""
+    gate = next((one for one in reversed(answer.gates) if one.ratio is not None and one.ratio == found), None)
+    figures = UNKNOWN if gate is None else figures_words(answer, gate)
+    return ratio_words(found) + ("" if figures == UNKNOWN else f"; {figures}")
+
+
+def _what_would_tell(answer: BisectAnswer) -> str:
+    """The budget with which the last gate that stayed in doubt could tell, where there is one."""
+    told = (gate.would_tell for gate in reversed(answer.gates) if gate.patience > 1 and gate.would_tell)
+    return next((f"; `--budget {budget}` would tell" for budget in told), "")
 
 
 def _percent(found: Ratio) -> str:

@@ -1,6 +1,6 @@
 """Gates in the store: their result read again, and what earlier ones let this machine promise within a budget."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import sqrt
@@ -101,12 +101,16 @@ def stored_arms(home: Home, benchmark: Benchmark) -> dict[str, tuple[Measurement
 
 def history(home: Home, cases: Sequence[Case]) -> History | None:
     """What earlier gates on the target of these cases tell; of the same model and engine where there are any."""
-    target = cases[0].target
+    engines = {case.engine.name for case in cases}
+    models = {case.model.name for case in cases} | {case.model.digest for case in cases}
+    return history_of(home, cases[0].target, engines, models)
+
+
+def history_of(home: Home, target: str, engines: Collection[str], models: Collection[str]) -> History | None:
+    """As `history`, of what is not there to be run yet: engines by name, models by name or digest."""
     # In what was imported, `local` is another machine.
     here = [one for one in home.store.benchmarks() if not one.benchmark.imported]
     entries = [one for one in here if one.benchmark.plan.get("gate") and target in one.targets]
-    engines = {case.engine.name for case in cases}
-    models = {case.model.name for case in cases} | {case.model.digest for case in cases}
     for likeness in Likeness:
         alike = [one for one in entries if _is_alike(one, likeness, engines, models)]
         if found := _of(home, alike, likeness):
@@ -114,13 +118,13 @@ def history(home: Home, cases: Sequence[Case]) -> History | None:
     return None
 
 
-def _is_alike(entry: BenchmarkEntry, likeness: Likeness, engines: set[str], models: set[str]) -> bool:
+def _is_alike(entry: BenchmarkEntry, likeness: Likeness, engines: Collection[str], models: Collection[str]) -> bool:
     if likeness is Likeness.TARGET:
         return True
     names = {name.partition("@")[0].partition(" ")[0] for name in entry.engines}
-    if not engines & names:
+    if names.isdisjoint(engines):
         return False
-    return likeness is Likeness.ENGINE or bool(models & set(entry.models))
+    return likeness is Likeness.ENGINE or not set(entry.models).isdisjoint(models)
 
 
 def _of(home: Home, entries: Sequence[BenchmarkEntry], likeness: Likeness) -> History | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from enginebench_controller.plan.plan import (
     BASE,
+    HEAD,
     LONGEST_BUDGET_NS,
     GateMetric,
     GateTerms,
@@ -20,6 +21,7 @@ from enginebench_controller.verdicts.gate.results import (
     ratio_of_values,
 )
 from enginebench_controller.verdicts.gate.rule import ANYTHING, MOST_PROMISED, GateOutcome, GateRule
+from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.words import UNKNOWN, rate
 
 _PAIRS_THAT_TELL = 5
@@ -60,21 +62,26 @@ def gate_remarks(result: GateResult) -> Iterator[str]:
         yield told
     if besides := [one.metric for one in result.judged.metrics if _is_worse_besides(one)]:
         yield f"worse, too, but no reason to fail, as --metric does not name it: {', '.join(besides)}"
+    if len(engines := engines_of(result)) > 1:
+        yield f"base ran on {engines[0]}, head on {engines[1]}"
     yield how_measured(result)
     metric = result.judged.decisive.metric
     if (next_time := able(result.judged, metric)) is not None:
         yield f"{able_words(next_time, metric, result.terms)}, by what was seen"
 
 
+def engines_of(result: GateResult) -> tuple[str, ...]:
+    """What base and head ran on, by version and environment; once where it is the same."""
+    return tuple(dict.fromkeys(engine_label(result.measurements[role]) for role in (BASE, HEAD)))
+
+
 def how_measured(result: GateResult) -> str:
-    """Process pairs, and what the control said."""
-    judged = result.judged
-    latency = judged.metrics[0]
-    control = "unknown" if latency.control is None else _interval(*latency.control.ratios)
+    """Process pairs, and what the control said of the metric that decided; a size is counted, and has no control."""
+    judged, one = result.judged, result.judged.decisive
+    control = "unknown" if one.control is None else _interval(*one.rule.of_figures(one.control).ratios)
     each = "" if judged.pair_seconds is None else f" of {judged.pair_seconds:.1f} s"
-    return (
-        f"{judged.pairs} process pair{'s' if judged.pairs != 1 else ''}{each}; base ÷ base, measured along: {control}"
-    )
+    along = "" if one.metric is GateMetric.SIZE else f"; base ÷ base, measured along: {one.metric} {control}"
+    return f"{judged.pairs} process pair{'s' if judged.pairs != 1 else ''}{each}{along}"
 
 
 def able_words(share: float, metric: GateMetric, terms: GateTerms) -> str:
@@ -84,7 +91,7 @@ def able_words(share: float, metric: GateMetric, terms: GateTerms) -> str:
     """
     tolerance = parse_percent(terms.tolerate)
     told = f"can tell {share:.1%}" if share < 1 + tolerance else "cannot tell even 100%"
-    where = f" where {terms.tolerate} is tolerated" if tolerance > GateRule.tolerance else ""
+    where = f" where {100 * tolerance:.3g}% is tolerated" if tolerance > GateRule.tolerance else ""
     return f"this machine {told} of {metric} in {terms.budget}{where}"
 
 
@@ -167,13 +174,26 @@ def _of_figures(result: GateResult) -> str:
     judged = result.judged
     one = judged.decisive
     compared = compared_words(result, one)
+    doubted = ", ".join(each.metric for each in _others(judged, GateOutcome.CANNOT_TELL))
     if judged.outcome is GateOutcome.WORSE:
-        return f"{compared}; {one.rule.tolerance:.1%} is tolerated"
+        untold = f"; cannot tell of {doubted}" if doubted else ""
+        return f"{compared}{_worse_too(judged)}; {one.rule.tolerance:.1%} is tolerated{untold}"
     if judged.outcome is GateOutcome.CANNOT_TELL:
-        return _doubt(result, one, compared)
+        return _doubt(result, one, compared) + (f"; cannot tell of {doubted}, either" if doubted else "")
     if judged.is_better or result.problems:
         return compared
     return f"{compared}, less than D = {one.rule.bound:.1%} worse{_limit(result, one)}"
+
+
+def _others(judged: Judged, outcome: GateOutcome) -> list[MetricResult]:
+    """Those of such an outcome that were to decide, too, beside the one that is told."""
+    return [one for one in judged.deciding if one.verdict.outcome is outcome and one is not judged.decisive]
+
+
+def _worse_too(judged: Judged) -> str:
+    """`; memory, too (1.106×)`."""
+    told = [f"{one.metric}, too ({ratio_words(one)[0]}×)" for one in _others(judged, GateOutcome.WORSE)]
+    return "".join(f"; {one}" for one in told)
 
 
 def named(result: GateResult, role: str) -> str:
@@ -201,7 +221,9 @@ def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
         return one.verdict.sentence + (_enough(each, result.terms.budget) if each else "")
     if one.verdict.control_differs:
         return f"{one.verdict.sentence}; something else used the machine: run it again"
-    return f"{compared}, which may be D = {one.rule.bound:.1%} worse, or not{_more_budget(result, one)}"
+    budget = budget_that_tells(result)
+    more = f"; --budget {budget} would tell" if budget else ""
+    return f"{compared}, which may be D = {one.rule.bound:.1%} worse, or not{more}"
 
 
 def _enough(pair_seconds: float, budget: str) -> str:
@@ -223,12 +245,15 @@ def compared_words(result: GateResult, one: MetricResult) -> str:
     return f"head {what} base ({interval}{values})"
 
 
-def _more_budget(result: GateResult, one: MetricResult) -> str:
-    """The budget with which it could be told, where there is one."""
+def budget_that_tells(result: GateResult) -> str | None:
+    """The budget with which what was measured, and is in doubt, could be told; None where there is none."""
+    one = result.judged.decisive
+    if one.verdict.outcome is not GateOutcome.CANNOT_TELL or one.ratio is None or one.verdict.control_differs:
+        return None
     seconds = budget_for(result.judged, one.rule.bound, one.metric)
     if seconds is None or seconds <= parse_duration_ns(result.terms.budget) / 1e9:
-        return ""
-    return f"; --budget {whole_seconds(seconds)} would tell"
+        return None
+    return whole_seconds(seconds)
 
 
 def budget_words(seconds: float) -> str:

@@ -2,18 +2,39 @@
 
 import asyncio
 import json
+import os
 import re
+import signal
+import ssl
+import subprocess
+import sys
 import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+from typer.testing import CliRunner
 
 import invented
+from certified import Certified
+from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports import log_to
-from enginebench_controller.files.exports.log_to import Destination, LiveLog, check, destinations, results_of, send
-from enginebench_controller.files.exports.sending import SentResult, Tracker, configuration_of
+from enginebench_controller.files.exports.log_to import (
+    Destination,
+    LiveLog,
+    check,
+    destinations,
+    results_of,
+    send,
+    send_in_parts,
+)
+from enginebench_controller.files.exports.sending import SentResult, Tracker, configuration_of, summary_of
+from enginebench_controller.home import Home
 from enginebench_controller.records import Status
 from enginebench_controller.store.store import Store
 from printed import check_document
@@ -34,7 +55,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def results(store):
-    return results_of(store, "b0000001", {"m1", "m2", "m3", "m4"})
+    return tuple(results_of(store, "b0000001", {"m1", "m2", "m3", "m4"}))
 
 
 @pytest.fixture
@@ -53,6 +74,39 @@ def nobody():
 
 def at(receiver):
     return Destination(Tracker.OTLP, f"{receiver.url}/v1/metrics")
+
+
+@contextmanager
+def answering(status, context=None):
+    """The address of what answers a POST so, leading on to where a GET has an empty answer; with TLS by a context."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.answer(status)
+
+        def do_GET(self):
+            self.answer(200)
+
+        def answer(self, status):
+            self.send_response(status)
+            self.send_header("Location", "/login")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Nobody reads it."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield Destination(Tracker.OTLP, f"http{'s' if context else ''}://127.0.0.1:{server.server_port}/v1/metrics")
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def children():
@@ -183,6 +237,12 @@ def test_what_is_unknown_does_not_arrive_and_what_failed_has_its_evidence_only(r
     assert told["stopped"]["status"] == "cancelled" and "failure" not in told["stopped"]
     assert told["fake"] | {"measurement_id": "m1", "engine_version": "1.0", "status": "ok"} == told["fake"]
     assert told["odd"]["model"] == 'ünï "q"\n=1/2'
+    assert {one["benchmark_name"] for one in told.values()} == {"invented"}
+
+
+def test_what_never_began_has_the_time_of_its_benchmark_so_that_it_is_the_same_point_again(receiver, results):
+    delivered(at(receiver), results)
+    assert receiver.named("measurement")["fake-broken"].time_unix_ns == invented.CREATED_NS
 
 
 def test_who_sends_is_not_told(receiver, results, tmp_path, monkeypatch):
@@ -211,6 +271,29 @@ def test_what_cannot_be_reached_or_is_no_receiver_is_a_sentence(receiver, nobody
     receiver.status = 404
     with pytest.raises(InputError, match=r"it answers with HTTP 404 \(Not Found\)"):
         asyncio.run(check([at(receiver)]))
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_an_address_that_leads_elsewhere_takes_nothing(results, status):
+    with answering(status) as elsewhere:
+        delivery = delivered(elsewhere, results)
+    assert not delivery.arrived
+    assert re.fullmatch(rf"it answers with HTTP {status} \(.*\): write the address it leads to", delivery.problem)
+
+
+def test_a_certificate_of_an_own_authority_is_trusted_once_it_is_named(results, tmp_path, monkeypatch):
+    folder = Certified(tmp_path).agent()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "agent.crt", folder / "agent.key")
+    with answering(200, context) as receiver:
+        problem = delivered(receiver, results).problem
+        assert problem.startswith("its certificate is not trusted (")
+        assert problem.endswith("name the file with that of its authority in OTEL_EXPORTER_OTLP_CERTIFICATE")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "nowhere.pem")
+        problem = delivered(receiver, results).problem
+        assert problem == "OTEL_EXPORTER_OTLP_CERTIFICATE names no file of certificates: nowhere.pem"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(folder / "ca.crt"))
+        assert delivered(receiver, results) == log_to.Delivery(("m1", "m2", "m3", "m4"), "")
 
 
 def test_points_that_a_receiver_rejects_are_told(receiver, results):
@@ -252,6 +335,76 @@ def test_what_hangs_ends_with_its_time_and_leaves_no_process(receiver, results, 
         receiver.stalls.set()
 
 
+def test_results_are_read_some_at_a_time_and_no_more_for_who_fails(receiver, nobody, results, monkeypatch):
+    monkeypatch.setattr(log_to, "_AT_ONCE", 2)
+    read, told = [], []
+
+    def reading():
+        for one in results:
+            read.append(one.id)
+            yield one
+
+    problems = asyncio.run(
+        send_in_parts([at(receiver), nobody], reading(), lambda where: told.append((where, len(read))))
+    )
+    assert told == [(at(receiver), count) for count in (2, 2, 4, 4)]
+    assert problems == {nobody: "Connection refused"}
+
+    read.clear()
+    asyncio.run(send_in_parts([nobody], reading(), lambda _: None))
+    assert read == ["m1", "m2"]
+
+
+def test_only_what_is_sent_is_read_with_its_blocks(store, monkeypatch):
+    whole = []
+    monkeypatch.setattr(store, "measurement", lambda id_: whole.append(id_) or Store.measurement(store, id_))
+    light = store.measurements
+    monkeypatch.setattr(store, "measurements", lambda id_, *, with_blocks: with_blocks or light(id_, with_blocks=False))
+    (result,) = results_of(store, "b0000001", {"m1"})
+    assert whole == ["m1"] and result.evidence["disturbed"].startswith("8.")
+
+
+@pytest.mark.slow
+def test_an_interrupted_export_says_how_many_have_arrived(receiver, tmp_path):
+    store = Home(tmp_path / "home").store
+    store.add_benchmark(invented.benchmark(), [invented.snapshot()])
+    for id_ in ("m1", "m2"):
+        store.add_measurement(invented.measured(id_))
+    with receiving() as silent:
+        silent.stalls = threading.Event()
+        words = [word for one in (receiver, silent) for word in ("--log-to", f"otlp:{one.url}")]
+        exporting = subprocess.Popen(
+            [sys.executable, "-m", "enginebench_controller", "export", "b0000001", *words],
+            env=os.environ | {"ENGINEBENCH_HOME": str(tmp_path / "home")},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert silent.stalled.wait(60)
+            while len(receiver.arrived_unix_ns) < 2:
+                time.sleep(0.1)
+            time.sleep(1)  # for the word of it to come
+            exporting.send_signal(signal.SIGINT)
+            _, remarks = exporting.communicate(timeout=30)
+        finally:
+            silent.stalls.set()
+            exporting.kill()
+    assert exporting.returncode == 130
+    assert remarks.splitlines()[:2] == [
+        f"interrupted: {at(receiver)} has 2 of 2 measurements",
+        f"interrupted: {at(silent)} has 0 of 2 measurements",
+    ]
+
+
+@pytest.mark.slow
+def test_export_asks_a_tracker_before_it_reads_results(nobody, tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
+    store = Home(tmp_path / "home").store
+    store.add_benchmark(invented.benchmark())
+    result = CliRunner().invoke(make_app(), ["export", "b0000001", "--log-to", str(nobody)])
+    assert str(result.exception).startswith(f"--log-to {nobody} would take no results: Connection refused")
+
+
 def test_equal_measurements_and_wrong_outputs_are_told_among_all_of_their_benchmark(store):
     for place, shift in enumerate((0, 0, 0.5)):
         outputs = (invented.outputs(shift=shift),)
@@ -270,7 +423,17 @@ def test_the_document_is_that_of_the_benchmark_with_one_measurement(results):
         assert [described["id"] for described in document["measurements"]] == [one.id]
 
 
+def test_numbers_evidence_and_the_time_of_a_run_have_words_of_their_own(results):
+    whole = replace(results[0], evidence=results[0].evidence | {"wrong_outputs": "≠", "failure": "crashed"})
+    numbers = {point.key: point.value for point in whole.points}
+    assert not numbers.keys() & whole.evidence.keys()
+    summary = summary_of(whole)
+    assert summary == numbers | whole.evidence | {"started_at": "2023-11-14T22:13:20.123+00:00"}
+    assert summary["samples"] == 700 and whole.evidence["statistics"] == "700 samples of 3 processes"
+    assert "started_at" not in summary_of(replace(whole, started_at_unix_ns=None))
+
+
 def test_cores_of_one_kind_are_a_text_in_what_was_asked_for() -> None:
     labels = {"engine": "x", "batch": "4", "cores": "big:2", "streams": "1"}
-    found = configuration_of(SentResult("m1", "b1", "net", "ok", None, labels, {}, (), ""))
+    found = configuration_of(SentResult("m1", "b1", "net", "ok", None, 0, labels, {}, (), ""))
     assert found == {"engine": "x", "batch": 4, "cores": "big:2", "streams": 1}

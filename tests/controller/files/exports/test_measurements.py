@@ -13,7 +13,7 @@ import invented
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.measurements import export_measurements
-from enginebench_controller.records import EngineRef, Interval, IntervalMethod, Status
+from enginebench_controller.records import EngineRef, Interval, IntervalMethod, Readback, ReadbackSource, Status
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.soundness import soundness
 from histories import Change, keep_history
@@ -61,7 +61,9 @@ def test_gab_has_one_direction_a_file_with_range_and_evidence():
     assert float(median["range"].removeprefix("± ")) == pytest.approx(reach)
     lines = median["extra"].split("\n")
     assert lines[0].startswith("95 % interval: ") and lines[0].endswith("ns (t_over_processes)")
-    assert {"engine_version: 1.0", "samples: 700 of 3 processes", "status: ok", "measurement_id: m1"} <= set(lines)
+    assert {"engine_version: 1.0", "statistics: 700 samples of 3 processes", "status: ok", "measurement_id: m1"} <= set(
+        lines
+    )
     assert any(line.startswith("disturbed: 8.") for line in lines)
     assert entries[f"{NAME} peak-memory"]["unit"] == "bytes"
     assert not any("throughput" in name for name in entries)
@@ -194,6 +196,14 @@ def test_wrong_outputs_are_told():
     measurements = (invented.measured("m1"), invented.measured("m2", engine="other"), wrong)
     told = {labels["engine"]: labels for labels, _ in gauges(*measurements)["enginebench_measurement"]}
     assert "wrong_outputs" not in told["fake"] and told["wrong"]["wrong_outputs"]
+
+
+@pytest.mark.parametrize("source", ReadbackSource)
+def test_a_precision_has_how_it_is_known(source):
+    measurement = invented.measured("m1")
+    known = replace(measurement.effective, precision=Readback("bf16", source))
+    ((told, _),) = gauges(replace(measurement, effective=known))["enginebench_measurement"]
+    assert (told["effective_precision"], told["effective_precision_source"]) == ("bf16", source.value)
 
 
 def otava(store, identity):

@@ -265,7 +265,7 @@ def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
         assert link.is_symlink() and file.read_text() == text
     link.unlink()
     link.symlink_to(tmp_path / "nowhere" / "results")
-    with pytest.raises(InputError, match="there is no folder .*nowhere"):
+    with pytest.raises(InputError, match=r"there is no folder .*nowhere"):
         check_new_files(link, force=True)
 
 

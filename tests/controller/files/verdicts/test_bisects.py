@@ -6,10 +6,14 @@ from enginebench_controller.files.verdicts.bisects import bisect_document, bisec
 from enginebench_controller.plan.bisect import BisectKind
 from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.verdicts.bisect.answer import Ratio
-from enginebench_controller.verdicts.bisect.decision import BisectFinding
+from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose
 from enginebench_controller.verdicts.bisect.words import headline, remarks, way_words
 from enginebench_controller.verdicts.gate.results import LayerShare
-from invented_bisects import ANSWER, search
+from enginebench_controller.verdicts.gate.rule import GateOutcome
+from invented_bisects import ANSWER, gate, search
+
+DOUBTS = ({"would_tell": "40s"}, {"would_tell": "15m", "patience": 3})
+"""A gate in doubt, and the longer one that followed."""
 
 FOUND = (
     "onnxruntime 1.22.0 is 9.8 % slower (1.098×, 1.070 to 1.130) than 1.21.0, which explains 51 % of the difference "
@@ -72,7 +76,8 @@ def test_the_issue_has_machine_versions_layers_verdicts_and_the_command() -> Non
         "| Conv&#95;4 | Conv | +0.310 ms | 62 % |",
         "\n- processor: a processor, 2 cores\n",
         "\n    enginebench bisect net.onnx --engine onnxruntime --good 1.20.0 --bad 1.22.0\n",
-        "| 1.20.1 | 1.20.0 | – | skipped |",
+        "| 1.20.1 | 1.20.0 | – | – | skipped |",
+        "take turns; a difference counts from 5 % on: 1.20.0 good",
         "\n- further steps: the rest of the difference, 49 %, came with other versions\n",
         "\n- skipped onnxruntime 1.20.1: no wheel\n",
     ):
@@ -82,8 +87,25 @@ def test_the_issue_has_machine_versions_layers_verdicts_and_the_command() -> Non
 def test_what_is_as_good_is_told_with_how_much_worse_it_may_be() -> None:
     gates = [gate.model_copy(update={"difference": 0.0825}) for gate in ANSWER.gates]
     told = bisect_markdown(ANSWER.model_copy(update={"gates": tuple(gates)}))
-    assert "| 1.21.0 | 1.20.0 | 1.001×, 0.990 to 1.012 | as good, less than D = 8.25 % worse |" in told
+    assert "| 1.001×, 0.990 to 1.012 | – | as good, less than D = 8.25 % worse (longer) |" in told
     assert told.count("less than D") == 1
+
+
+def test_figures_stand_beside_the_ratios_in_the_unit_of_the_metric() -> None:
+    figures = {"base_figure": 86.6e6, "head_figure": 95.1e6}
+    gates = (*ANSWER.gates[:-1], ANSWER.gates[-1].model_copy(update=figures))
+    heavier = ANSWER.model_copy(update={"metric": GateMetric.MEMORY, "gates": gates})
+    assert " is 9.8 % larger in memory (1.098×, 1.070 to 1.130; 86.6 MB → 95.1 MB) than 1.21.0" in headline(heavier)
+    assert "| 1.098×, 1.070 to 1.130 | 86.6 MB → 95.1 MB | worse |" in bisect_markdown(heavier)
+
+
+@pytest.mark.parametrize("finding", [BisectFinding.NOT_APART, BisectFinding.CANNOT_TELL])
+def test_what_stayed_in_doubt_is_told_with_the_budget_that_would_tell(finding: BisectFinding) -> None:
+    looks = [gate(GatePurpose.ENDS, "1.20.0", "1.22.0", GateOutcome.CANNOT_TELL, **told) for told in DOUBTS]
+    doubt = {"finding": finding, "gates": tuple(looks), "reason": "noise hides it"}
+    assert headline(ANSWER.model_copy(update=doubt)).endswith("; noise hides it; `--budget 15m` would tell")
+    doubt["gates"] = (looks[0], looks[1].model_copy(update={"would_tell": None}))
+    assert headline(ANSWER.model_copy(update=doubt)).endswith("; noise hides it"), "that of the shorter one was tried"
 
 
 def test_the_title_of_the_issue_has_the_metric_and_no_layer_is_more_than_all_in_per_cent() -> None:

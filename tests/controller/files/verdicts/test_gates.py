@@ -88,6 +88,43 @@ def test_what_this_machine_can_tell_is_told_of_the_metric_that_decided() -> None
     assert gate_document(of_latency)["difference_seen"] > 0.02
 
 
+def of_metrics(*metrics: GateMetric, ratio=1.0, **changes) -> GateResult:
+    """A result for which these metrics decide."""
+    terms = GateTerms(budget="40s", tolerate="10%", metrics=metrics, promised=dict.fromkeys(metrics, 0.1))
+    return replace(result(), terms=terms, judged=judge(terms, arms(ratio, **changes)))
+
+
+def test_the_control_is_that_of_the_metric_that_decided_and_named() -> None:
+    told = gate_markdown(of_metrics(GateMetric.MEMORY, scatter=0.3))
+    assert "base ÷ base, measured along: memory 1.000 (1.000 to 1.000)" in told
+    assert "base ÷ base, measured along: latency 1." in gate_markdown(result())
+    assert "base ÷ base" not in gate_markdown(of_metrics(GateMetric.SIZE)), "what is counted needs no control"
+
+
+def test_the_sentence_has_every_named_metric_that_is_worse_or_cannot_be_told() -> None:
+    named = (GateMetric.LATENCY, GateMetric.MEMORY)
+    told = headline(of_metrics(*named, ratio=1.61, head={"peak_bytes": 1.106e8}))
+    assert told.startswith("worse: head takes 1.6") and told.endswith("; memory, too (1.106×); 10.0% is tolerated")
+
+    noisy = {"scatter": 0.4, "head": {"peak_bytes": 1.2e8}}
+    told = headline(of_metrics(*named, GateMetric.FIRST_INFERENCE, **noisy))
+    assert told.startswith("worse: head has 1.200× the peak memory")
+    assert told.endswith("; cannot tell of latency, first-inference")
+    told = headline(of_metrics(GateMetric.LATENCY, GateMetric.FIRST_INFERENCE, **noisy))
+    assert told.startswith("cannot tell: ") and told.endswith("; cannot tell of first-inference, either")
+
+
+def test_the_comment_marks_what_decides_and_has_the_engines_of_both_sides() -> None:
+    found = of_metrics(GateMetric.MEMORY)
+    assert "\n| memory (decides) | " in gate_markdown(found) and "\n| latency | " in gate_markdown(found)
+    engine = found.measurements[BASE].engine
+    assert not any("base ran on" in one for one in gate_document(found)["remarks"]), "both ran on one"
+    newer = sides(found, engine=replace(engine, version="9.9", environment="new"))
+    assert f" on {engine.name} {engine.version} and {engine.name} 9.9 (new), " in gate_markdown(newer)
+    told = f"base ran on {engine.name} {engine.version}, head on {engine.name} 9.9 (new)"
+    assert told in gate_document(newer)["remarks"]
+
+
 def test_nothing_is_promised_of_a_metric_that_is_not_known() -> None:
     terms = GateTerms(budget="40s", metrics=(GateMetric.MEMORY, GateMetric.ENERGY))
     found = replace(result(), terms=terms, judged=judge(terms, arms(1.0)))

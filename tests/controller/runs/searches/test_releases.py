@@ -6,7 +6,7 @@ import pytest
 from benchmarks.planted_wheels import write_wheel
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.runs.searches.releases import companions, package_of, releases_between
+from enginebench_controller.runs.searches.releases import companions, package_of, releases_between, releases_named
 
 VERSIONS = ("1.0", "1.1", "1.2rc1", "1.2", "1.10")
 
@@ -30,18 +30,40 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_index_tells_what_lies_between_and_previews_only_where_one_is_named() -> None:
     assert releases_between("planted", "1.0", "1.10") == ("1.0", "1.1", "1.2", "1.10")
     assert releases_between("planted", "1.0", "1.2rc1") == ("1.0", "1.1", "1.2rc1")
-    with pytest.raises(InputError, match=r"--bad 1\.3 is no version of planted in the package index; the nearest are "):
+    lacks = (
+        r"--bad 1\.3 is no version of planted that pip can install here \(Python 3\.\d+, \w+\): .*; the nearest are "
+    )
+    with pytest.raises(InputError, match=lacks):
         releases_between("planted", "1.0", "1.3")
     with pytest.raises(InputError, match="the package index knows no versions of nosuchthing: "):
         releases_between("nosuchthing", "1.0", "1.3")
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("index")
+def test_versions_that_are_listed_keep_their_order_and_are_there() -> None:
+    assert releases_named("planted", ("1.10", "1.0.0", "1.2")) == ("1.10", "1.0", "1.2")
+    assert releases_named("planted", ("1.2rc1", "1.2")) == ("1.2rc1", "1.2")
+    with pytest.raises(
+        InputError, match=r"--versions 1\.3 is no version of planted .*; the nearest are 1\.2 and 1\.10"
+    ):
+        releases_named("planted", ("1.0", "1.3", "1.10"))
+    with pytest.raises(InputError, match="--versions 'new' is no version"):
+        releases_named("planted", ("1.0", "new"))
+
+
 def test_an_engine_of_ours_is_its_package_and_one_that_is_built_in_has_no_versions() -> None:
     assert package_of("onnxruntime") == "onnxruntime"
-    assert package_of("somebodys") == "somebodys"
+    assert package_of("somebodys", {"somebodys"}) == "somebodys"
     assert package_of("litert") == "ai-edge-litert"
     with pytest.raises(InputError, match="fake is built into enginebench and has no versions"):
         package_of("fake")
+
+
+def test_a_name_that_no_engine_has_is_no_package_to_install_and_run() -> None:
+    with pytest.raises(InputError, match=r"--engine six is no engine of ours \(.*onnxruntime, .*--package") as caught:
+        package_of("six", {"somebodys"})
+    assert "fake" not in str(caught.value), "which has no versions"
 
 
 def test_what_a_plugin_needs_beside_its_engine_has_no_floor() -> None:

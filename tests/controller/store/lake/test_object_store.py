@@ -16,7 +16,7 @@ from controller.store.lake.conftest import fill
 from controller.store.lake.test_sync import counts, stored
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError, StoreUnreachableError
-from enginebench_controller.store.lake.place import lake_at
+from enginebench_controller.store.lake.place import Lake, explained, lake_at
 from enginebench_controller.store.lake.reading import LakeStore
 from enginebench_controller.store.lake.upkeep import compact
 from enginebench_controller.store.lake.writing import sync
@@ -119,6 +119,31 @@ def test_a_store_that_does_not_answer_or_refuses_is_one_sentence_without_secrets
                 use()
             assert "\n" not in str(silent.value)
             assert SECRET not in str(silent.value)
+
+
+def test_a_scheme_is_the_same_in_capitals_and_a_bucket_is_not(monkeypatch):
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    assert lake_at("S3://Lab/Results/") == lake_at("s3://Lab/Results")
+
+
+@pytest.mark.parametrize("said", [None, "false"])
+def test_a_store_without_tls_is_used_only_where_that_is_allowed(own, monkeypatch, said):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.delenv("AWS_ALLOW_HTTP", raising=False)
+    if said:
+        monkeypatch.setenv("AWS_ALLOW_HTTP", said)
+    with pytest.raises(InputError, match="has no TLS: set AWS_ALLOW_HTTP=true"):
+        sync(own.path, lake_at("s3://lab/results"))
+
+
+def test_an_error_that_nobody_knows_is_told_by_its_first_line_without_secrets(monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    text = f"odd thing with {SECRET} at https://me:pass@lab/x?X-Amz-Sign=1a: {'long ' * 100}\nsecond line"
+    told = pytest.raises(StoreUnreachableError, match=r"cannot be used: odd thing with \*\*\* at https:")
+    with told as refused, explained(Lake("s3://lab/results")):
+        raise OSError(text)
+    assert not any(word in str(refused.value) for word in (SECRET, "pass", "1a", "second", "\n"))
+    assert len(str(refused.value)) < 300
 
 
 def test_an_address_with_credentials_is_refused_and_not_repeated():

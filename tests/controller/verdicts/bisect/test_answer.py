@@ -1,5 +1,6 @@
 """How far a bisect has come is read from its steps in the store, and so goes on where it was."""
 
+import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,14 +9,26 @@ import pytest
 
 import invented
 import invented_bisects
+from controller.verdicts.pairs import arms
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
-from enginebench_controller.records import EngineRef, Failure, FailureKind, Measurement, Status
+from enginebench_controller.records import (
+    Bystanders,
+    EngineRef,
+    Failure,
+    FailureKind,
+    MachineUse,
+    Measurement,
+    ProcessUse,
+    Status,
+)
 from enginebench_controller.stats.paired import RatioInterval
-from enginebench_controller.verdicts.bisect.answer import Replay, answer_of, replay
+from enginebench_controller.verdicts.bisect.answer import Asked, Replay, answer_of, look_of, replay
 from enginebench_controller.verdicts.bisect.decision import BisectFinding, Decided, GatePurpose, Question
+from enginebench_controller.verdicts.gate.results import Arm, GateResult, judge
 from enginebench_controller.verdicts.gate.stored import History, Likeness, first_step_promise
+from enginebench_controller.verdicts.gate.words import headline
 
 ORDER = invented_bisects.ORDER
 NEW, OLDER = ORDER.environments(invented_bisects.ID, 0)
@@ -117,6 +130,36 @@ def test_the_facts_name_the_engine_with_both_versions_and_each_gate_what_it_was_
     name = result.measurements[BASE].model_name
     assert told.measured.startswith(f"{name} and other, onnxruntime 1.0 and 2.0, CPU, ")
     assert told.gates[0].difference == pytest.approx(0.05)
+
+
+def test_an_answer_keeps_the_figures_the_budget_that_would_tell_and_who_else_used_the_machine(home: Home) -> None:
+    terms = GateTerms(budget="40s", tolerate="1%", metrics=(GateMetric.MEMORY,), promised={GateMetric.MEMORY: 0.03})
+    one = invented.measured("m0000001")
+    use = MachineUse(10**9, 2, 1_480_000_000, busiest=(ProcessUse("chromium", 7, 1, 1_480_000_000),))
+    busy = replace(one.processes[0], bystanders=Bystanders(meanwhile=use))
+    roles = dict.fromkeys((BASE, HEAD, CONTROL), replace(one, processes=(busy,)))
+    noisy = {role: of_memory(arm, seed) for seed, (role, arm) in enumerate(arms(1.0).items())}
+    result = GateResult(invented.benchmark(), terms, judge(terms, noisy), roles)
+    asked = Asked(Question(0, 3, 0.03, GatePurpose.ENDS, 3, patience=3), look_of(result), result)
+    decided = Decided(BisectFinding.NOT_APART, reason="noise hides it")
+
+    told = answer_of(home, invented_bisects.search(None), ORDER, Replay((asked,), decided, {}))
+    (gate,) = told.gates
+    assert gate.base_figure == pytest.approx(1e8, rel=0.1) and gate.head_figure == pytest.approx(1e8, rel=0.1)
+    assert gate.would_tell is not None and f"; --budget {gate.would_tell} would tell" in headline(result)
+    (meanwhile,) = told.remarks
+    assert meanwhile.startswith("meanwhile other processes used 74 % of the machine, most of it `chromium` (pid 7): ")
+
+
+def of_memory(arm: Arm, seed: int) -> Arm:
+    """An arm of which each process had another peak memory."""
+    luck = random.Random(seed)
+    peaks = [round(1e8 * (1 + luck.gauss(0, 0.1))) for _ in arm.processes]
+    processes = [
+        replace(one, phases=(replace(one.phases[0], peak_rss_bytes=peak), *one.phases[1:]))
+        for one, peak in zip(arm.processes, peaks, strict=True)
+    ]
+    return replace(arm, processes=processes)
 
 
 TERMS = GateTerms(budget="60s", tolerate="2.5%", promised={GateMetric.LATENCY: 0.05})

@@ -137,6 +137,31 @@ def test_what_is_in_doubt_is_asked_once_more_with_a_longer_budget_and_then_canno
     assert [(one.head, one.patience) for one in asked[1:]] == [(7, 1), (7, PATIENCE)]
 
 
+def test_neighbours_that_took_a_longer_budget_to_tell_begin_with_it_and_are_asked_once() -> None:
+    true = exact(steps((1, 0.1)))
+
+    def slow(question: Question) -> GateSeen:
+        return true(question) if question.patience > 1 else GateSeen(GateOutcome.CANNOT_TELL)
+
+    found, asked = bisected(slow)
+    assert (found.finding, found.suspects) == (BisectFinding.CULPRIT, (1,))
+    assert [one.patience for one in asked if one.purpose is GatePurpose.NEIGHBOURS] == [PATIENCE]
+    _, asked = bisected(exact(steps((1, 0.1))))
+    assert asked[-1].patience == 1
+
+
+def test_neighbours_in_doubt_for_all_that_longer_budget_are_not_asked_for_a_third_one() -> None:
+    true = exact(steps((1, 0.1)))
+
+    def slow(question: Question) -> GateSeen:
+        tells = question.patience > 1 and question.purpose is not GatePurpose.NEIGHBOURS
+        return true(question) if tells else GateSeen(GateOutcome.CANNOT_TELL)
+
+    found, asked = bisected(slow)
+    assert found.finding is BisectFinding.CANNOT_TELL
+    assert [one.patience for one in asked if one.purpose is GatePurpose.NEIGHBOURS] == [PATIENCE]
+
+
 def test_a_gate_that_led_astray_is_carried_out_again_where_the_neighbours_do_not_differ() -> None:
     true = exact(steps((9, 0.1)))
 

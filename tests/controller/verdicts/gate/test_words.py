@@ -40,6 +40,11 @@ def test_hardly_anything_passes_only_where_noise_asks_for_more_than_d(tolerate, 
     assert told.partition("; D ")[2] == cut
 
 
+def test_what_is_tolerated_is_said_in_few_digits():
+    told = able_words(0.02, GateMetric.MEMORY, GateTerms(tolerate="4.8809%"))
+    assert told == "this machine can tell 2.0% of memory in 2m where 4.88% is tolerated"
+
+
 @pytest.mark.parametrize(("seconds", "words"), [(36.5, "37s"), (119.2, "120s"), (150.0, "3m")])
 def test_a_budget_that_would_do_is_said_as_the_option_takes_it(seconds, words):
     assert whole_seconds(seconds) == words
