@@ -74,11 +74,14 @@ def test_names_of_others_are_only_text():
 
 
 def test_gates_and_layers_are_rows():
-    rows = gate_rows(ANSWER.gates)
+    rows = gate_rows(ANSWER.gates, ANSWER.metric)
     assert [row["Verdict"] for row in rows] == ["worse", "skipped", "as good", "worse"]
     assert (rows[1]["Why not"], rows[1]["Benchmark"]) == ("no wheel", None)
     assert (rows[2]["Asked"], rows[3]["Asked"]) == ("halving, longer", "against the one before")
-    (told,) = gate_rows([ANSWER.gates[2].model_copy(update={"difference": 0.1})])
+    (told,) = gate_rows([ANSWER.gates[2].model_copy(update={"difference": 0.1})], ANSWER.metric)
     assert told["Verdict"] == "as good, less than D = 10 % worse"
+    figures = {"base_figure": 376e6, "head_figure": 381e6}
+    (told,) = gate_rows([ANSWER.gates[0].model_copy(update=figures)], ANSWER.metric)
+    assert told["From → to"] == "376.000 ms → 381.000 ms"
     (layer,) = layer_rows(ANSWER.layers)
     assert layer == {"Layer": "Conv_4", "Operator": "Conv", "Difference (ms)": 0.31, "Share of it (%)": 62.0}

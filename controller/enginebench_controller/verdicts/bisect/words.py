@@ -61,11 +61,11 @@ def ratio_words(found: Ratio | None) -> str:
     return f"{found.ratio:.3f}×, {low} to {high}"
 
 
-def figures_words(answer: BisectAnswer, gate: BisectGate) -> str:
+def figures_words(metric: GateMetric, gate: BisectGate) -> str:
     """Both sides of a gate: `376.0 ms → 380.9 ms`."""
     if gate.base_figure is None or gate.head_figure is None:
         return UNKNOWN
-    return f"{amount(answer.metric, gate.base_figure)} → {amount(answer.metric, gate.head_figure)}"
+    return f"{amount(metric, gate.base_figure)} → {amount(metric, gate.head_figure)}"
 
 
 def verdict_words(gate: BisectGate) -> str:
@@ -88,7 +88,7 @@ def way_rows(answer: BisectAnswer) -> Iterator[tuple[str, ...]]:
     """A row a gate, in the order in which they were carried out."""
     for one in answer.gates:
         longer = " (longer)" if one.patience > 1 else ""
-        figures = figures_words(answer, one)
+        figures = figures_words(answer.metric, one)
         yield one.head, one.base, ratio_words(one.ratio), figures, f"{full_verdict(one)}{longer}"
 
 
@@ -142,7 +142,7 @@ def _by(answer: BisectAnswer) -> str:
 def _compared(answer: BisectAnswer, found: Ratio | None) -> str:
     """A ratio of the answer, and both figures of the gate that found it."""
     gate = next((one for one in reversed(answer.gates) if one.ratio is not None and one.ratio == found), None)
-    figures = UNKNOWN if gate is None else figures_words(answer, gate)
+    figures = UNKNOWN if gate is None else figures_words(answer.metric, gate)
     return ratio_words(found) + ("" if figures == UNKNOWN else f"; {figures}")
 
 

@@ -121,7 +121,7 @@ def show_search(search: Search) -> None:
         show_layers(answer)
     if gates:
         st.header("Gates", anchor=False)
-        table(gate_rows(gates), f"gates {search.id}", columns=GATE_COLUMNS)
+        table(gate_rows(gates, make_order(search.order).metric), f"gates {search.id}", columns=GATE_COLUMNS)
     show_steps(steps, "gate")
 
 
@@ -175,9 +175,10 @@ def show_layers(answer: BisectAnswer) -> None:
 
 
 def what_is_bisected(search: Search) -> str:
-    """Say from where to where, for the list."""
+    """Say from where to where, for the list, of a search whose name does not: those of before 2026-12."""
     order = make_order(search.order)
-    return f"{order.labels[0]} to {order.labels[-1]}"
+    ends = f"{order.labels[0]} to {order.labels[-1]}"
+    return "" if ends in search.name else ends
 
 
 def show() -> None:

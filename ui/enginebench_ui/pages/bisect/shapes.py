@@ -11,7 +11,7 @@ from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.runs.searches.releases import package_of
 from enginebench_controller.verdicts.bisect.answer import BisectGate
 from enginebench_controller.verdicts.bisect.decision import GatePurpose
-from enginebench_controller.verdicts.bisect.words import full_verdict, ratio_words, verdict_words
+from enginebench_controller.verdicts.bisect.words import figures_words, full_verdict, ratio_words, verdict_words
 from enginebench_controller.verdicts.gate.results import LayerShare
 from enginebench_ui.shared.order_fields import positional
 from enginebench_ui.shared.text import Row, cells, in_percent, isolated
@@ -160,8 +160,8 @@ _ASKED = {
 }
 
 
-def gate_rows(gates: Sequence[BisectGate]) -> tuple[Row, ...]:
-    """Return a row a gate, in the order in which they were asked."""
+def gate_rows(gates: Sequence[BisectGate], metric: GateMetric) -> tuple[Row, ...]:
+    """Return a row a gate of a metric, in the order in which they were asked."""
     return tuple(
         cells(
             {
@@ -169,6 +169,7 @@ def gate_rows(gates: Sequence[BisectGate]) -> tuple[Row, ...]:
                 "Verdict": full_verdict(gate),
                 "Ratio, 95 % interval": None if gate.ratio is None else ratio_words(gate.ratio),
                 "Against": gate.base,
+                "From → to": None if gate.base_figure is None else figures_words(metric, gate),
                 "Asked": _ASKED[gate.purpose] + (", longer" if gate.patience > 1 else ""),
                 "Why not": gate.reason or None,
                 "Benchmark": gate.benchmark,
