@@ -23,21 +23,30 @@ def check_new_files(*paths: Path | None, force: bool | None) -> None:
         if path.exists() and not force:
             advice = "name another one" if force is None else "name another one, or replace it with --force"
             raise InputError(f"there is a file {path} already; {advice}")
-        folder = _place(path).parent
+        folder = _way(path)[-1].parent
         if not folder.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {folder}")
         if not os.access(folder, os.W_OK):
             raise InputError(f"cannot write {path}: you may not write to {folder}")
 
 
-def _place(path: Path) -> Path:
-    """Where the file is: a link stays one, and leads to what is written."""
-    return path.resolve() if path.is_symlink() else path
+_MOST_LINKS = 40
+"""So many the kernel follows, too."""
+
+
+def _way(path: Path) -> list[Path]:
+    """The file itself at last, behind the links that lead to it. Raises `InputError` where they lead nowhere."""
+    way = [path]
+    while way[-1].is_symlink():
+        if len(way) > _MOST_LINKS:
+            raise InputError(f"{path} is a link that leads back to itself; name a file")
+        way.append(way[-1].parent / way[-1].readlink())
+    return way
 
 
 def _leads_to_a_stream(path: Path) -> bool:
-    """Whether it is a link such as /dev/stdout: where a shell sends that stream to a file, it leads to one."""
-    return path.is_symlink() and path.readlink().is_relative_to("/proc")
+    """Whether a link such as /dev/stdout is on the way: where a shell sends that stream to a file, it leads to one."""
+    return any(one.is_relative_to("/proc") for one in _way(path))
 
 
 @contextmanager
@@ -48,7 +57,7 @@ def new_file(path: Path, *, force: bool | None) -> Iterator[Path]:
     """
     check_new_files(path, force=force)
     try:
-        with whole_path(_place(path)) as partial:
+        with whole_path(_way(path)[-1]) as partial:  # a link stays one
             yield partial
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None

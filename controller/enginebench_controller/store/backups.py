@@ -263,7 +263,7 @@ def _why_impossible(row: Row) -> str | None:
             row["medians_ns"] or (),
             row["rates"] or (),
         )
-    except ValueError as error:  # a word that only a newer version knows, or another program wrote
+    except (ValueError, TypeError) as error:  # a word that only a newer version knows, or another program left out
         return f"they cannot be read: {str(error).splitlines()[0]}"
 
 

@@ -231,6 +231,13 @@ def test_the_list_says_what_each_search_has_come_to(tmp_path: Path, monkeypatch:
     (tmp_path / FOLDER).mkdir(exist_ok=True)
     (tmp_path / FOLDER / "5ea4c0000002.lock").touch()
     assert came_to() == {**found, "5ea4c0000002": "interrupted"}
+    with monkeypatch.context() as patched:
+        patched.setattr(holding, "is_held", _read_only)
+        assert came_to() == {**found, "5ea4c0000002": "no answer yet"}
+
+
+def _read_only(*_: object) -> bool:
+    raise OSError(errno.EROFS, "Read-only file system")
 
 
 @pytest.mark.parametrize("engine", ["onnxruntime==1.20.1", "plugin:mine"])

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -103,7 +104,10 @@ def _listed(entries: Sequence[BenchmarkEntry], searches: Sequence[Search]) -> li
 
 def _came_to(home: Home, searches: Sequence[Search]) -> dict[str, str]:
     """What each search has come to, as its answer is stored; of one without an answer, whether anybody is at it."""
-    left, titles = {one.id for one in interrupted(home)}, {one.value: title for one, title in TITLES.items()}
+    titles = {one.value: title for one, title in TITLES.items()}
+    left: set[str] = set()
+    with suppress(OSError):  # who may not write in a home cannot tell whether anybody is at a search there
+        left = {one.id for one in interrupted(home)}
     told: dict[str, str] = {}
     for one in searches:
         answer = one.answer or {"outcome": "interrupted" if one.id in left else "no answer yet"}

@@ -241,7 +241,7 @@ def _post(url: str, results: Iterable[SentResult]) -> None:
     headers = {"Content-Type": "application/x-protobuf", "User-Agent": PROJECT, **_headers()}
     asked = Request(url, request.SerializeToString(), headers)  # noqa: S310  # http and https only, as was checked
     try:
-        with _opener().open(asked, timeout=_ANSWER_S) as answer:
+        with _opener(url).open(asked, timeout=_ANSWER_S) as answer:
             found = service.ExportMetricsServiceResponse.FromString(answer.read())
     except HTTPError as error:
         leads_on = ": write the address it leads to" if error.code // 100 == 3 else ""
@@ -262,21 +262,26 @@ def _post(url: str, results: Iterable[SentResult]) -> None:
 _HEADERS, _CERTIFICATE = "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_CERTIFICATE"
 
 
+def _variable(variable: str) -> str:
+    """OTLP's own variable of metrics where that is set, else that of all."""
+    of_metrics = variable.replace("OTLP_", "OTLP_METRICS_")
+    return of_metrics if os.environ.get(of_metrics) else variable
+
+
 def _said(variable: str) -> str:
-    """What OTLP's own variable says, of metrics or of all; "" where it says nothing."""
-    return os.environ.get(variable.replace("OTLP_", "OTLP_METRICS_")) or os.environ.get(variable, "")
+    return os.environ.get(_variable(variable), "")
 
 
-def _opener() -> Any:
+def _opener(address: str) -> Any:
     """What follows no redirection: of a POST it would make a GET, whose answer tells nothing of the results."""
     from ssl import create_default_context  # noqa: PLC0415  # with HTTP
     from urllib import request  # noqa: PLC0415  # likewise
 
-    trusted = _said(_CERTIFICATE)
+    trusted = _said(_CERTIFICATE) if address.lower().startswith("https:") else ""
     try:
         context = create_default_context(cafile=trusted or None)
     except OSError:
-        raise RuntimeError(f"{_CERTIFICATE} names no file of certificates: {trusted}") from None
+        raise RuntimeError(f"{_variable(_CERTIFICATE)} names no file of certificates: {trusted}") from None
     opener = request.OpenerDirector()
     for handler in (
         *(request.ProxyHandler(), request.HTTPHandler(), request.HTTPSHandler(context=context)),

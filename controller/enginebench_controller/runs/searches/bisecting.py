@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Protocol
 
 from enginebench_controller.errors import EnginebenchError, InputError
@@ -65,6 +66,7 @@ from enginebench_controller.verdicts.gate.stored import first_step_promise, hist
 _OF_NUMPY = re.compile(r"numpy|_ARRAY_API|ended by SIG|without a result", re.IGNORECASE)
 """What is said of a version that another NumPy may bring to run: that it names that, or that its process crashed."""
 _ADVICE = ": reinstall it in this environment"
+_LONGEST_REASON = 300
 """What our plugins end with where their engine does not load. An environment of a bisect is removed by then."""
 
 
@@ -369,7 +371,9 @@ class _Bisect:
     def _why_not(self, name: str) -> str:
         there = [one for one in self._session.snapshots[0].engines if one.environment == name]
         found = [one for one in there if one.name == self._order.engine and isinstance(one, UnavailableEngine)]
-        told = [one.reason.splitlines()[0].rstrip(".").removesuffix(_ADVICE) for one in found if one.reason]
+        # NumPy's own sentence begins with a new line.
+        whole = (" ".join(one.reason.split()).rstrip(".").removesuffix(_ADVICE) for one in found if one.reason)
+        told = [shorten(one, _LONGEST_REASON, placeholder=" …") for one in whole]
         return told[0] if told else f"what was installed brings no engine {self._order.engine}"
 
     async def _clear(self, keep: Collection[int]) -> None:

@@ -15,6 +15,8 @@ from enginebench_controller.records import Search, SearchKind
 from enginebench_proto.agreed.durable import make_private_folder
 
 FOLDER = "searches"
+_LOOK_S = 0.5
+"""Who only asks whether anybody has a search has its lock for less than that."""
 
 
 def new_search(kind: SearchKind, name: str, order: Mapping[str, Any]) -> Search:
@@ -30,7 +32,7 @@ def held(home: Home, search_id: str) -> Iterator[None]:
     """
     lock = _lock(home, search_id)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=_LOOK_S)
     except Timeout:
         raise InputError(f"the search {search_id} is under way in another command: wait for that") from None
     try:

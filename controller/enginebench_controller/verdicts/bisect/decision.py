@@ -196,10 +196,14 @@ def _of_ends(look: GateSeen) -> Decided | None:
 
 
 def _patiently(question: Question) -> Generator[Question, GateSeen, tuple[GateSeen, int]]:
-    """Ask; what is in doubt once more, with a longer budget. With the look comes the patience that it took."""
+    """Ask; what is in doubt once more, with a longer budget. With the look comes the patience that it took.
+
+    Neighbours that began with the longer one are asked again, too: nothing is named without them, and a doubt may be of
+    who else used the machine then.
+    """
     look = yield question
-    is_in_doubt = look.is_doubtful and question.patience < PATIENCE
-    if is_in_doubt or (look.base_reason and question.purpose is not GatePurpose.ENDS):
+    may_ask = question.patience < PATIENCE or question.purpose is GatePurpose.NEIGHBOURS
+    if (look.is_doubtful and may_ask) or (look.base_reason and question.purpose is not GatePurpose.ENDS):
         question = replace(question, patience=PATIENCE)
         look = yield question
     return look, question.patience

@@ -148,8 +148,9 @@ def _compared(answer: BisectAnswer, found: Ratio | None) -> str:
 
 def _what_would_tell(answer: BisectAnswer) -> str:
     """The budget with which the last gate that stayed in doubt could tell, where there is one."""
-    told = (gate.would_tell for gate in reversed(answer.gates) if gate.patience > 1 and gate.would_tell)
-    return next((f"; `--budget {budget}` would tell" for budget in told), "")
+    doubts = [gate for gate in answer.gates if gate.outcome is GateOutcome.CANNOT_TELL]
+    told = doubts[-1].would_tell if doubts and doubts[-1].patience > 1 else None
+    return f"; `--budget {told}` would tell" if told else ""
 
 
 def _percent(found: Ratio) -> str:

@@ -292,8 +292,17 @@ def test_a_certificate_of_an_own_authority_is_trusted_once_it_is_named(results, 
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "nowhere.pem")
         problem = delivered(receiver, results).problem
         assert problem == "OTEL_EXPORTER_OTLP_CERTIFICATE names no file of certificates: nowhere.pem"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "none.pem")
+        problem = delivered(receiver, results).problem
+        assert problem == "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE names no file of certificates: none.pem"
+        monkeypatch.delenv("OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(folder / "ca.crt"))
         assert delivered(receiver, results) == log_to.Delivery(("m1", "m2", "m3", "m4"), "")
+
+
+def test_a_certificate_is_asked_for_over_tls_only(receiver, results, monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "nowhere.pem")
+    assert delivered(at(receiver), results).problem == ""
 
 
 def test_points_that_a_receiver_rejects_are_told(receiver, results):

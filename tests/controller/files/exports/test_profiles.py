@@ -243,13 +243,14 @@ def test_parquet_needs_a_file():
 
 
 def test_a_stream_or_device_is_never_replaced_by_a_file(tmp_path):
-    pipe, stream, link = (tmp_path / name for name in ("pipe", "stdout", "link"))
+    pipe, stream, link, to_it = (tmp_path / name for name in ("pipe", "stdout", "link", "to stdout"))
+    to_it.symlink_to(stream)
     os.mkfifo(pipe)
     (tmp_path / "log").write_text("kept")
     with (tmp_path / "log").open() as log:
         stream.symlink_to(f"/proc/self/fd/{log.fileno()}")
         link.symlink_to(tmp_path / "log")
-        for path, force in itertools.product((pipe, stream, Path(os.devnull)), (False, True, None)):
+        for path, force in itertools.product((pipe, stream, to_it, Path(os.devnull)), (False, True, None)):
             with pytest.raises(InputError, match="is a stream or a device"):
                 check_new_files(path, force=force)
         check_new_files(link, force=True)
@@ -263,6 +264,10 @@ def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
         with new_file(link, force=force) as partial:
             partial.write_text(text)
         assert link.is_symlink() and file.read_text() == text
+    link.unlink()
+    link.symlink_to(link)
+    with pytest.raises(InputError, match="leads back to itself"), new_file(link, force=True):
+        pass
     link.unlink()
     link.symlink_to(tmp_path / "nowhere" / "results")
     with pytest.raises(InputError, match=r"there is no folder .*nowhere"):

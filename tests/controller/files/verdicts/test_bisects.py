@@ -106,6 +106,8 @@ def test_what_stayed_in_doubt_is_told_with_the_budget_that_would_tell(finding: B
     assert headline(ANSWER.model_copy(update=doubt)).endswith("; noise hides it; `--budget 15m` would tell")
     doubt["gates"] = (looks[0], looks[1].model_copy(update={"would_tell": None}))
     assert headline(ANSWER.model_copy(update=doubt)).endswith("; noise hides it"), "that of the shorter one was tried"
+    doubt["gates"] = (looks[1], looks[1].model_copy(update={"would_tell": None}))
+    assert headline(ANSWER.model_copy(update=doubt)).endswith("; noise hides it"), "an earlier gate decided nothing"
 
 
 def test_the_title_of_the_issue_has_the_metric_and_no_layer_is_more_than_all_in_per_cent() -> None:

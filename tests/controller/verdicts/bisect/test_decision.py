@@ -150,7 +150,7 @@ def test_neighbours_that_took_a_longer_budget_to_tell_begin_with_it_and_are_aske
     assert asked[-1].patience == 1
 
 
-def test_neighbours_in_doubt_for_all_that_longer_budget_are_not_asked_for_a_third_one() -> None:
+def test_neighbours_in_doubt_for_all_that_longer_budget_are_asked_once_more_and_no_third_time() -> None:
     true = exact(steps((1, 0.1)))
 
     def slow(question: Question) -> GateSeen:
@@ -159,7 +159,20 @@ def test_neighbours_in_doubt_for_all_that_longer_budget_are_not_asked_for_a_thir
 
     found, asked = bisected(slow)
     assert found.finding is BisectFinding.CANNOT_TELL
-    assert [one.patience for one in asked if one.purpose is GatePurpose.NEIGHBOURS] == [PATIENCE]
+    assert [one.patience for one in asked if one.purpose is GatePurpose.NEIGHBOURS] == [PATIENCE, PATIENCE]
+
+
+def test_one_long_gate_of_the_neighbours_that_was_disturbed_does_not_end_a_bisect_in_doubt() -> None:
+    """So it was with those of before, of which the first was short: a bisect that is resumed comes to the same."""
+    true, seen = exact(steps((1, 0.1))), list[Question]()
+
+    def disturbed_once(question: Question) -> GateSeen:
+        tells = question.patience > 1 and not (question.purpose is GatePurpose.NEIGHBOURS and not seen)
+        seen.extend([question] if question.purpose is GatePurpose.NEIGHBOURS else [])
+        return true(question) if tells else GateSeen(GateOutcome.CANNOT_TELL)
+
+    found, _ = bisected(disturbed_once)
+    assert (found.finding, found.suspects) == (BisectFinding.CULPRIT, (1,))
 
 
 def test_a_gate_that_led_astray_is_carried_out_again_where_the_neighbours_do_not_differ() -> None:
