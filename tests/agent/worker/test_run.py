@@ -110,8 +110,9 @@ def test_one_inference_goes_before_each_block_and_is_no_sample(run_mine: Callabl
     measurement = child.result.measurement
     apart = 1 + measurement.warm_up.iterations + measurement.afterwards.inferences
     untimed = child.stderr.count("u") - (apart + measurement.iterations)
-    # None may go before the first, where a single inference filled what was left of the warm-up.
-    assert 0 <= measurement.blocks - untimed <= 1
+    # None goes where a single inference filled the block before, as on a busy machine, or what was left of the warm-up.
+    lone = sum(block.iterations == 1 for block in child.blocks[:-1])
+    assert 0 <= measurement.blocks - lone - untimed <= 1
     assert measurement.blocks >= 3, "else one before them all would do"
 
 
