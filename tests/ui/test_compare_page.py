@@ -139,11 +139,30 @@ def test_another_project_is_written_into_the_address_with_its_rival(filled):
     assert any("Point" in one for one in tables(app)), "what was open while one chose stays open"
 
 
+def test_unasked_no_side_is_the_fastest_by_wrong_outputs(store):
+    wrong = (invented.outputs(shift=0.5),)
+    engines = {"right": 4.0, "slower": 8.0, "third": 9.0}
+    made = [invented.measured(name, engine=name, latency_ms=took) for name, took in engines.items()]
+    made.append(invented.measured("bad", engine="bad", latency_ms=0.5, captured_outputs=wrong))
+    store.add_bundles([BenchmarkBundle(invented.benchmark(), tuple(made), (invented.snapshot(),))])
+    app = unfolded()
+    assert chosen(app) == [key("slower"), key("right")]
+    assert "invented · bad · local · CPU · no numbers that count" in app.selectbox(key="project A").options
+
+
 def test_both_projects_that_were_chosen_before_the_page_was_drawn_again_are_written(filled):
     app = opened(a=key("fake"), b=key("fake-other"))
     app.selectbox(key="project A").select(key("fake-other"))
     app.selectbox(key="project B").select(key("fake")).run()
     assert [app.query_params[name] for name in "ab"] == chosen(app) == [key("fake-other"), key("fake")]
+
+
+def test_each_run_tells_the_browser_what_is_compared(filled):
+    """Of a run that another one overtakes Streamlit throws away what it had not sent: the next one says it again."""
+    app = opened(a=key("fake"), b=key("fake-other"))
+    for _ in range(2):
+        app.run()
+        assert [app.selectbox(key=f"project {letter}").proto.set_value for letter in "AB"] == [True, True]
 
 
 def test_one_profile_on_both_sides_is_advised_on_once(store, tmp_path):

@@ -159,7 +159,8 @@ def address_of(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     said += [(name, str(value)) for name in ("precision", "load", "hint") for value in axes.get(name, ())]
     said += [("streams", ", ".join(map(str, axes["streams"])))] if axes.get("streams", [1]) != [1] else []
     said += [(name, ", ".join(map(str, axes[name]))) for name in ("requests", "rate") if axes.get(name)]
-    said += [("arrivals", evenly)] if (evenly := ArrivalProcess.CONSTANT.value) == plan.get("arrivals") else []
+    if plan.get("arrivals") == ArrivalProcess.CONSTANT:
+        said.append(("arrivals", ArrivalProcess.CONSTANT.value))
     told = ((name, plan.get(field)) for name, field in _INPUTS.items())
     said += [(name, str(value)) for name, value in told if value and isinstance(value, str | int)]
     said += [(name, _pairs_text(pairs)) for name, field in _PAIRS.items() if (pairs := _by_name(plan.get(field)))]

@@ -66,8 +66,8 @@ from enginebench_controller.verdicts.gate.stored import first_step_promise, hist
 _OF_NUMPY = re.compile(r"numpy|_ARRAY_API|ended by SIG|without a result", re.IGNORECASE)
 """What is said of a version that another NumPy may bring to run: that it names that, or that its process crashed."""
 _ADVICE = ": reinstall it in this environment"
-_LONGEST_REASON = 300
 """What our plugins end with where their engine does not load. An environment of a bisect is removed by then."""
+_LONGEST_REASON = 300
 
 
 class BisectWatcher(GateWatcher, Protocol):

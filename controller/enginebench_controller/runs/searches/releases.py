@@ -6,6 +6,7 @@ import subprocess
 import sys
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from importlib import metadata
 from pathlib import Path
 
@@ -36,10 +37,13 @@ def package_of(engine: str, known: Collection[str] = ()) -> str:
             f"{engine} is built into enginebench and has no versions of its own: name another --engine, or bisect "
             "its options with --options"
         )
-    if engine not in with_versions | set(known) | metadata.entry_points(group=_DISTRIBUTION).names:
+    there = with_versions | set(known) | metadata.entry_points(group=_DISTRIBUTION).names
+    if engine not in there:
+        near = get_close_matches(engine, there, n=1)
+        elsewhere = "of one from elsewhere, --package names the package, or --wheels a folder that has it"
         raise InputError(
             f"--engine {engine} is no engine of ours ({', '.join(sorted(with_versions))}), and none that was seen on "
-            "this machine; of one from elsewhere, --package names the package, or --wheels a folder that has it"
+            f"this machine; {f'did you mean {near[0]!r}?' if near else elsewhere}"
         )
     return words.package_of(engine)
 

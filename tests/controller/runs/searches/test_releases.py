@@ -64,6 +64,8 @@ def test_a_name_that_no_engine_has_is_no_package_to_install_and_run() -> None:
     with pytest.raises(InputError, match=r"--engine six is no engine of ours \(.*onnxruntime, .*--package") as caught:
         package_of("six", {"somebodys"})
     assert "fake" not in str(caught.value), "which has no versions"
+    with pytest.raises(InputError, match=r"on this machine; did you mean 'onnxruntime'\?$"):
+        package_of("onnxruntim")
 
 
 def test_what_a_plugin_needs_beside_its_engine_has_no_floor() -> None:
