@@ -39,7 +39,9 @@ def test_the_value_that_made_it_slower_is_named_with_the_way_there_and_shown_aga
     assert (found["finding"], found["culprit"], found["before"]) == ("culprit", "30002", "3001")
     assert found["sentence"].startswith("fake.latency_us=30002 is ")
     assert [one["purpose"] for one in found["gates"]] == ["ends", "step", "step", "neighbours"]
-    assert 2 < found["step"]["low"] < found["step"]["ratio"] < found["step"]["high"]
+    # Two pairs say how wide they are: on a busy machine they reach far down, and still tell worse from as good.
+    assert 1 < found["step"]["low"] < found["step"]["ratio"] < found["step"]["high"]
+    assert found["step"]["ratio"] > 2
     assert found["share"] > 0.6
     assert found["machine"]["enginebench"]
     text = issue.read_text()

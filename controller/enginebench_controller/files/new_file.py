@@ -17,15 +17,15 @@ def check_new_files(*paths: Path | None, force: bool | None) -> None:
     for path in filter(None, paths):
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file")
+        folder = _way(path)[-1].parent
+        if not folder.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {folder}")
         # Root may rename a file over /dev/stdout, and then nobody on this machine has one any more.
         if _leads_to_a_stream(path) or (path.exists() and not path.is_file()):
             raise InputError(f"{path} is a stream or a device; name a file")
         if path.exists() and not force:
             advice = "name another one" if force is None else "name another one, or replace it with --force"
             raise InputError(f"there is a file {path} already; {advice}")
-        folder = _way(path)[-1].parent
-        if not folder.is_dir():
-            raise InputError(f"cannot write {path}: there is no folder {folder}")
         if not os.access(folder, os.W_OK):
             raise InputError(f"cannot write {path}: you may not write to {folder}")
 

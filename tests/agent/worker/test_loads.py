@@ -60,7 +60,8 @@ def test_every_input_is_timed_as_often_whatever_goes_before_a_block() -> None:
 
 
 def test_three_requests_in_flight_overlap_within_the_wall_clock() -> None:
-    with closing(load_of(Load.ASYNC, [Sleeper() for _ in range(3)])) as load:
+    # So long that what a busy machine puts between two of them does not count.
+    with closing(load_of(Load.ASYNC, [Sleeper(10) for _ in range(3)])) as load:
         timed = load.block(0, 60)
     assert max(timed.latency_ns) <= timed.duration_ns < sum(timed.latency_ns) * 0.75
 
@@ -74,11 +75,11 @@ def test_a_synchronous_wall_clock_holds_all_latencies_and_little_else() -> None:
 def test_a_block_is_as_long_as_asked_and_never_empty(load: Load) -> None:
     with closing(load_of(load, [Sleeper()])) as timed_load:
         timed_load.align()
-        begin_ns = time.perf_counter_ns()
-        long_ones = [timed_load.block(30 * MILLISECOND) for _ in range(5)]
-        elapsed_ns = time.perf_counter_ns() - begin_ns
+        long_ones = []
+        for _ in range(5):
+            long_ones.append(timed_load.block(30 * MILLISECOND))
+            assert time.perf_counter_ns() - long_ones[-1].begin_ns >= 28 * MILLISECOND
         short = timed_load.block(1)
-    assert elapsed_ns >= 5 * 28 * MILLISECOND
     # A block ends with the last request that was complete in time: it is shorter by one that a busy machine held up.
     longest = max(long_ones, key=lambda block: block.duration_ns)
     assert longest.duration_ns + max(longest.latency_ns) >= 28 * MILLISECOND
