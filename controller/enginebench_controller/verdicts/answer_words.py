@@ -384,7 +384,10 @@ def by_whom(members: Sequence[Rival]) -> str:
     known = [(use, one.measurement) for one in members if (use := disturbances.meanwhile(one.measurement)) is not None]
     if known:
         use, measurement = max(known, key=lambda each: each[0].share)
-        return f" ({disturbances.others_used(use, disturbances.unseen(measurement))})"
+        if own := next(filter(None, (disturbances.own_used(one) for _, one in known)), ""):
+            return f" ({own})"
+        if use.share >= disturbances.LEAST_TOLD:
+            return f" ({disturbances.others_used(use, disturbances.unseen(measurement))})"
     kinds = Counter(kind for one in members for kind in summarize_evidence(one.measurement.blocks).disturbances)
     return f" ({', '.join(kinds)})" if kinds else ""
 

@@ -69,6 +69,22 @@ def unseen(measurement: Measurement) -> tuple[str, ...]:
     return tuple(dict.fromkeys(phrase for one in seen for phrase in one.unseen))
 
 
+def own_used(measurement: Measurement) -> str:
+    """Say that processes of enginebench used the machine beside blocks, as pages and other commands do; "" if not so.
+
+    They are none of those whom an agent tells of others, but blocks count whatever ran beside them.
+    """
+    use = meanwhile(measurement)
+    counted = [one for one in measurement.blocks if not one.paused_ns and one.evidence.other_cpu_time_ns is not None]
+    if use is None or not counted:
+        return ""
+    beside_ns = sum(one.evidence.other_cpu_time_ns or 0 for one in counted)
+    share = beside_ns / (use.processors * sum(one.duration_ns for one in counted)) - use.share
+    if use.share >= WORTH_A_WORD or share < WORTH_A_WORD:
+        return ""
+    return f"enginebench's own processes used {100 * share:.0f} % of the machine beside it"
+
+
 def others_used(use: MachineUse, unseen: tuple[str, ...] = ()) -> str:
     """Say how much others used, and who: "other processes used 31 % of the machine, most of it `pip` (pid 812)"."""
     return f"other processes used {100 * use.share:.0f} % of the machine{_by_whom(use, unseen)}"

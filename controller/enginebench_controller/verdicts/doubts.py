@@ -323,10 +323,8 @@ _PIN_IT = "`enginebench-agent tune` on the target pins it, or gives the line for
 def _cause(kind: DisturbanceKind, measurement: Measurement) -> str:
     """Who or what it was, and what to do; "" where that is not known."""
     match kind:
-        case DisturbanceKind.OTHER_PROCESSES if (use := disturbances.meanwhile(measurement)) is not None:
-            if use.share < disturbances.LEAST_TOLD:  # short, and over: there is nothing to close
-                return ""
-            return f"{disturbances.others_used(use, disturbances.unseen(measurement))}: {disturbances.remedy(use)}"
+        case DisturbanceKind.OTHER_PROCESSES:
+            return _who(measurement)
         case DisturbanceKind.THROTTLED if (quota := _quota_cores(measurement)) is not None:
             return f"the agent's control group may use {quota:g} cores: raise its quota, or ask for fewer --cores"
         case DisturbanceKind.HELD_BACK:
@@ -337,6 +335,15 @@ def _cause(kind: DisturbanceKind, measurement: Measurement) -> str:
             governor = f" (governor {', '.join(sorted(governors))})" if governors else ""
             return f"the frequency fell{governor}: {_PIN_IT}"
     return ""
+
+
+def _who(measurement: Measurement) -> str:
+    if own := disturbances.own_used(measurement):
+        return f"{own}: let its pages and other commands rest while it measures"
+    use = disturbances.meanwhile(measurement)
+    if use is None or use.share < disturbances.LEAST_TOLD:  # short, and over: there is nothing to close
+        return ""
+    return f"{disturbances.others_used(use, disturbances.unseen(measurement))}: {disturbances.remedy(use)}"
 
 
 def _quota_cores(measurement: Measurement) -> float | None:

@@ -31,6 +31,7 @@ from enginebench_controller.records import (
     StopReason,
     WarmUp,
 )
+from enginebench_controller.verdicts.answer_words import Rival, by_whom
 from enginebench_controller.verdicts.doubts import Mark, doubts, flags, marks, status_words
 from enginebench_controller.verdicts.parity import engine_label, requested_is_not_effective, unequal_settings
 
@@ -191,7 +192,10 @@ def test_how_much_of_the_time_was_disturbed_is_told_with_the_causes():
 
 def noisy(kind=DisturbanceKind.OTHER_PROCESSES, share=2, of=None, **fields):
     """A measurement, two of ten blocks of which were disturbed, or `share` of them."""
-    blocks = [replace(block, duration_ns=100, disturbances=()) for block in invented.measured("m1").blocks[:10]]
+    blocks = [
+        replace(one, duration_ns=100, disturbances=(), evidence=replace(one.evidence, other_cpu_time_ns=None))
+        for one in invented.measured("m1").blocks[:10]
+    ]
     blocks = [
         replace(one, disturbances=(Disturbance(kind, share=0.12),)) if place < share else one
         for place, one in enumerate(blocks)
@@ -222,6 +226,25 @@ def test_who_disturbed_is_named_with_what_to_do():
     assert doubts(noisy()) == ("20% of the time was disturbed (other processes)",), "by whom, nobody could tell"
     of_nothing = doubts(noisy(processes=beside(("[kdamond.0]", 77, 0.1))))
     assert of_nothing == doubts(noisy()), "who used 0 % has nothing to close"
+
+
+def test_what_enginebench_itself_used_beside_blocks_is_told_as_such():
+    """Whoever looks for others is told nothing of them, and of blocks all the more."""
+
+    def with_beside(share, others):
+        one = noisy(processes=beside(("cron", 9, others)))
+        took = (
+            replace(b, evidence=replace(b.evidence, other_cpu_time_ns=int(2 * share * b.duration_ns)))
+            for b in one.blocks
+        )
+        return replace(one, blocks=tuple(took))
+
+    own = with_beside(0.52, 1)
+    said = "enginebench's own processes used 51 % of the machine beside it"
+    assert doubts(own)[0].endswith(f"; {said}: let its pages and other commands rest while it measures")
+    assert by_whom([Rival(own, "it", "", "")]) == f" ({said})"
+    assert "other processes used 52 %" in by_whom([Rival(with_beside(0.52, 52), "it", "", "")])
+    assert by_whom([Rival(with_beside(0.001, 0.1), "it", "", "")]) == " (other processes)", "0 % is nobody's"
 
 
 def test_the_bystanders_of_all_processes_count_together():
