@@ -24,11 +24,11 @@ from typing import Any
 from benchmarks import big_store, pages
 from enginebench_controller.home import STORE_VARIABLE, Home
 from enginebench_controller.store.lake.place import Lake, found, lake_at
-from enginebench_controller.store.lake.reading import LakeStore, forget
+from enginebench_controller.store.lake.reading import forget
 from enginebench_controller.store.lake.tables import TABLES
 from enginebench_controller.store.lake.upkeep import compact
 from enginebench_controller.store.lake.writing import sync
-from enginebench_controller.store.store import Store
+from enginebench_controller.store.store import LakeStore, Store
 
 _PATIENCE_S = 600.0
 _SHARED_EACH = 10

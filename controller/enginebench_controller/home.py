@@ -45,13 +45,11 @@ class Home:
 
     def store_within(self, timeout_s: float) -> "Store":
         """The same, which waits so long for others."""
-        from enginebench_controller.store.store import Store  # noqa: PLC0415  # brings DuckDB, NumPy and SciPy
+        from enginebench_controller.store.store import LakeStore, Store  # noqa: PLC0415  # brings DuckDB, NumPy and SciPy
 
         path = self.path / "results.duckdb"
         if not self.reads:
             return Store(path, timeout_s)
-        from enginebench_controller.store.lake.reading import LakeStore  # noqa: PLC0415  # likewise
-
         return LakeStore(path, self.reads, timeout_s)
 
     @cached_property

@@ -115,7 +115,7 @@ def test_who_is_trusted_reaches_the_agent_of_this_machine(
 ) -> None:
     home, trusted = Home(bench.home), []
 
-    def local_agent(_home: Home, *, trusted_models: Sequence[str]) -> NoReturn:
+    def local_agent(_home: Path, _data: Path, *, trusted_models: Sequence[str]) -> NoReturn:
         trusted.append(tuple(trusted_models))
         raise UnreachableError("not today")
 

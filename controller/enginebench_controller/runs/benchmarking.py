@@ -26,7 +26,7 @@ from enginebench_controller.runs.cluster.carrying import Cluster, open_cluster
 from enginebench_controller.runs.groups import Elsewhere, Enough
 from enginebench_controller.runs.keeping import keeper
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn, remind
-from enginebench_controller.runs.undertaking import Pending, PlanClaim, Undertaking, written
+from enginebench_controller.runs.undertaking import Pending, PlanClaim, Undertaking, sweep_inputs, written
 from enginebench_controller.targets.session import TargetSession, means_own_agent, once_listed, open_session
 
 
@@ -98,6 +98,7 @@ async def run_in_session(
     benchmark = _new_benchmark(order, binder.digests, expansion)
     pending = _pending(benchmark, expansion.cases, order.plan)
     with written(home.path, pending) as claim:
+        sweep_inputs(home.inputs, home.path)
         try:
             await patiently(partial(_record, home, benchmark, expansion, session, binder))
         except EnginebenchError:

@@ -28,7 +28,7 @@ from enginebench_controller.runs import groups, outcome, remote_run
 from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.groups import uninterrupted
 from enginebench_controller.runs.remote_run import Announce, Bench, remind
-from enginebench_controller.runs.undertaking import ATTEMPTS, Pending, PlanClaim, Undertaking, written
+from enginebench_controller.runs.undertaking import ATTEMPTS, Pending, PlanClaim, Undertaking, sweep_inputs, written
 from enginebench_controller.targets.session import TargetSession, once_listed, open_session
 from enginebench_proto.v1 import run_pb2
 
@@ -72,6 +72,7 @@ async def profiles_in_session(
     passes = _pass_order(order, session)
     pending = _pending(passes, plan, expansion)
     with written(home.path, pending) as claim:
+        sweep_inputs(home.inputs, home.path)
         reporter = announce(expansion, None)
         bench = Bench(
             session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns

@@ -26,7 +26,6 @@ from pydantic import (
 )
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case, Interleave
 from enginebench_controller.records import BlockSamples, Failure, Measurement, PassOrder
 from enginebench_proto.agreed.durable import is_at, make_private_folder, sync_folder, whole_file
@@ -221,23 +220,22 @@ def written(home: Path, pending: Pending) -> Iterator[PlanClaim]:
     except OSError as error:
         raise InputError(f"the plan cannot be written to {path.parent} ({error.strerror}): make room there") from error
     with stream:
-        with suppress(OSError):
-            _sweep_inputs(home)
         yield PlanClaim(pending, path)
 
 
-def _sweep_inputs(home: Path) -> None:
+def sweep_inputs(inputs: Path, home: Path) -> None:
     """Remove given inputs that no plan has named for a week: whoever needs them again prepares them again.
 
     Between two of its steps a search has no plan, but goes on with what was prepared for all of them.
     """
-    files = list(Home(home).inputs.iterdir())
-    named = {digest for path in plans(home) for digest in _DIGEST.findall(path.read_text("ascii", "replace"))}
-    for file in files:
-        if file.name in named:
-            os.utime(file)
-        elif file.stat().st_mtime < time.time() - _INPUTS_KEPT_S:
-            file.unlink()
+    with suppress(OSError):
+        files = list(inputs.iterdir())
+        named = {digest for path in plans(home) for digest in _DIGEST.findall(path.read_text("ascii", "replace"))}
+        for file in files:
+            if file.name in named:
+                os.utime(file)
+            elif file.stat().st_mtime < time.time() - _INPUTS_KEPT_S:
+                file.unlink()
 
 
 def plans(home: Path) -> tuple[Path, ...]:

@@ -1,13 +1,17 @@
 """The store as the rest of the controller sees it: records in, records out, one transaction a call."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import duckdb
 
 from enginebench_controller.records import Benchmark, BlockSamples, Measurement, ModelVersion, TargetSnapshot
 from enginebench_controller.store.backups import Upkeep
 from enginebench_controller.store.benchmarks import BenchmarkStore, benchmark_meant, insert_benchmark, snapshots_of
+from enginebench_controller.store.connection import DEFAULT_TIMEOUT_S
+from enginebench_controller.store.lake.reading import OWN, only_read, open_all, reading_together
 from enginebench_controller.store.measurements import MeasurementStore, insert_measurements, measurements_of
 from enginebench_controller.store.models import ModelStore, with_ancestors
 from enginebench_controller.store.naming import BY_ID, BY_NAME
@@ -120,6 +124,25 @@ class Store(
         )
         with self._reading() as connection:
             return frozenset(row["id"] for row in rows(connection, query, list(among)))
+
+
+class LakeStore(Store):
+    """Reads from lakes, and from the own file where `reads` has the word `own`; nothing can be written through it."""
+
+    def __init__(self, path: Path, reads: Sequence[str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        super().__init__(path, timeout_s)
+        self.reads = tuple(dict.fromkeys(reads))
+
+    def generation(self) -> str:
+        """As of a store; lakes are looked at once a second."""
+        versions = [one.version for one in open_all(self.reads)]
+        return " ".join([super().generation() if OWN in self.reads else "", *versions])
+
+    def _reading(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        return reading_together(self.path, self.reads, self._timeout_s)
+
+    def _writing(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        raise only_read(self.reads)
 
 
 def _is_own(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> bool:

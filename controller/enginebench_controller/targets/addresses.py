@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from enginebench_controller.errors import InputError, UnreachableError
-from enginebench_controller.records import LOCAL_TARGET, Target
+from enginebench_controller.records.target import LOCAL_TARGET, Target
 from enginebench_proto.agreed.meeting import DEFAULT_PORT
 
 SCHEME = "ssh://"

@@ -12,7 +12,6 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from enginebench_controller.errors import EnginebenchError
-from enginebench_controller.home import Home
 from enginebench_controller.records import LOCAL_TARGET, Target
 from enginebench_proto.agreed.durable import make_private_folder
 from enginebench_proto.agreed.logs import format_of
@@ -47,7 +46,7 @@ async def only_command(home: Path) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def local_agent(home: Home, *, trusted_models: Iterable[str] = ()) -> AsyncIterator[Target]:
+async def local_agent(home: Path, data: Path, *, trusted_models: Iterable[str] = ()) -> AsyncIterator[Target]:
     """Start the agent of this machine, yield it as a target, and stop it afterwards.
 
     `trusted_models` are digests of models that may run although their format can execute code. The permission is for
@@ -55,7 +54,7 @@ async def local_agent(home: Home, *, trusted_models: Iterable[str] = ()) -> Asyn
 
     Only one at a time, see `only_command`. Raises `EnginebenchError` with the agent's own words when it does not start.
     """
-    async with only_command(home.path), started_agent(home.agent_data, trusted_models=trusted_models) as address:
+    async with only_command(home), started_agent(data, trusted_models=trusted_models) as address:
         yield Target(LOCAL_TARGET, address, added_at_unix_ns=0)
 
 

@@ -251,7 +251,7 @@ async def _target(
         return known[name]
     _check_known(name, known)
     if name == LOCAL_TARGET:
-        return await stack.enter_async_context(local_agent(home, trusted_models=trusted_models))
+        return await stack.enter_async_context(local_agent(home.path, home.agent_data, trusted_models=trusted_models))
     return Target(name, name, added_at_unix_ns=0)
 
 

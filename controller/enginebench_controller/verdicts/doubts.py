@@ -1,7 +1,7 @@
 """Whether the numbers of a measurement can be believed: what speaks against them, in sentences."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from statistics import median
 
@@ -15,6 +15,7 @@ from enginebench_controller.records import (
     Load,
     Measurement,
     Process,
+    Status,
     StopReason,
 )
 from enginebench_controller.verdicts import disturbances
@@ -91,6 +92,12 @@ def marks(measurement: Measurement) -> tuple[Mark, ...]:
         Mark.EMULATED: measurement.grounds.emulation,
     }
     return tuple(mark for mark, applies in found.items() if applies)
+
+
+def is_trusted(measurement: Measurement, problems: Mapping[str, str]) -> bool:
+    """Whether a measurement may be called the best: conclusive, of a real machine, possible, not known to be wrong."""
+    is_possible = not {Mark.IMPOSSIBLE, Mark.EMULATED}.intersection(marks(measurement))
+    return measurement.status is Status.OK and is_possible and measurement.id not in problems
 
 
 def status_words(measurement: Measurement) -> str:

@@ -47,6 +47,7 @@ from enginebench_controller.runs.undertaking import (
     claimed,
     missing_outcomes,
     plans,
+    sweep_inputs,
     written,
 )
 from enginebench_proto.v1 import run_pb2
@@ -95,10 +96,12 @@ def test_given_inputs_go_a_week_after_a_plan_has_named_them_last(tmp_path: Path)
         os.utime(file, (0, time.time() - 8 * 86_400))
 
     with written(tmp_path, PENDING):
+        sweep_inputs(named.parent, tmp_path)
         assert set(named.parent.iterdir()) == {named, prepared}
     for path in plans(tmp_path):
         path.unlink()
     with written(tmp_path, replace(PENDING, cases=(replace(JOB, configuration=Configuration("CPU", 1, 1)),))):
+        sweep_inputs(named.parent, tmp_path)
         assert set(named.parent.iterdir()) == {named, prepared}, "it was named a moment ago"
 
 

@@ -26,7 +26,7 @@ from enginebench_controller.models.formats.signature import (
     integer_bounds,
 )
 from enginebench_controller.models.formats.skeleton import load_skeleton
-from enginebench_controller.records import FileFormat
+from enginebench_controller.records.target import FileFormat
 from enginebench_controller.typed_paths import leads_nowhere
 from enginebench_proto.agreed.words import SUFFIXES, ModelFormat
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.records import InputTensor
+from enginebench_controller.records.configuration import InputTensor
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg"})
 MAX_PIXELS = 80_000_000

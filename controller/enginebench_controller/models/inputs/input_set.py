@@ -94,6 +94,11 @@ def outline(
     return _laid_out(folder, inputs, options, selection)[0]
 
 
+def files_of(folder: Path) -> list[Path]:
+    """The files of a folder that can be inputs, by name. Raises `InputError` where there are none."""
+    return _usable(folder)[0]
+
+
 def fingerprint(folder: Path, inputs: Sequence[InputTensor]) -> str:
     """What tells a folder from others, whatever it is called: the files' names and sizes, and how some begin and end.
 
@@ -184,8 +189,8 @@ class _Sample:
             yield {name: values[row] for name, values in arrays.items()}
 
 
-def _list(folder: Path, inputs: Sequence[InputTensor]) -> _Found:
-    """Join the files of a folder to samples. Raises `InputError`."""
+def _usable(folder: Path) -> tuple[list[Path], int]:
+    """The files that can be inputs, by name, and how many others there are. Raises `InputError`."""
     try:
         paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     except OSError as error:
@@ -194,6 +199,12 @@ def _list(folder: Path, inputs: Sequence[InputTensor]) -> _Found:
     usable = [path for path in paths if path.suffix.lower() in {NPY, NPZ, *IMAGE_SUFFIXES}]
     if not usable:
         raise InputError(f"{folder} holds no inputs: put .npy, .npz, .png or .jpg files there")
+    return usable, len(paths) - len(usable)
+
+
+def _list(folder: Path, inputs: Sequence[InputTensor]) -> _Found:
+    """Join the files of a folder to samples. Raises `InputError`."""
+    usable, left_out = _usable(folder)
     samples: dict[str, dict[str, Path]] = {}
     for path in usable:
         name, names = _names(path, inputs)
@@ -203,7 +214,6 @@ def _list(folder: Path, inputs: Sequence[InputTensor]) -> _Found:
         files |= dict.fromkeys(names, path)
     for name, files in samples.items():
         _refuse_incomplete(name, files, inputs, folder)
-    left_out = len(paths) - len(usable)
     return _Found(tuple(samples.values()), (f"{left_out} other files passed over",) if left_out else ())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.records import InputTensor, InputValues
+from enginebench_controller.records.configuration import InputTensor, InputValues
 from enginebench_proto.agreed.tensors import LARGEST_BFLOAT16
 
 

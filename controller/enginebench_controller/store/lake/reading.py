@@ -1,4 +1,4 @@
-"""A store that reads lakes, together with the own file or without: the queries of this room, over other tables.
+"""Lakes read, together with the own file or without, for a `LakeStore`: the queries of a store, over other tables.
 
 DuckDB holds nothing of a lake. Its tables are Arrow datasets of one moment, behind views that have the names and
 columns of our own tables, so files elsewhere stay out of reach of any SQL; what is filtered by is pushed down to them.
@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from enginebench_controller.errors import StoreError, unknown_word
-from enginebench_controller.store.connection import DEFAULT_TIMEOUT_S, in_memory, reading
+from enginebench_controller.store.connection import in_memory, reading
 from enginebench_controller.store.lake.place import Lake, check_whole, dataset, explained, found, lake_at, no_lake
 from enginebench_controller.store.lake.tables import (
     HEADS,
@@ -31,7 +31,6 @@ from enginebench_controller.store.lake.tables import (
     store_columns,
 )
 from enginebench_controller.store.statements import STREAM, rows
-from enginebench_controller.store.store import Store
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -63,25 +62,6 @@ class OpenLake:
     datasets: Mapping[str, "Dataset"]
     version: str
     """Changes with all that is seen."""
-
-
-class LakeStore(Store):
-    """Reads from lakes, and from the own file where `reads` has the word `own`; nothing can be written through it."""
-
-    def __init__(self, path: Path, reads: Sequence[str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        super().__init__(path, timeout_s)
-        self.reads = tuple(dict.fromkeys(reads))
-
-    def generation(self) -> str:
-        """As of a store; lakes are looked at once a second."""
-        versions = [one.version for one in open_all(self.reads)]
-        return " ".join([super().generation() if OWN in self.reads else "", *versions])
-
-    def _reading(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        return reading_together(self.path, self.reads, self._timeout_s)
-
-    def _writing(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        raise only_read(self.reads)
 
 
 def only_read(reads: Sequence[str]) -> StoreError:

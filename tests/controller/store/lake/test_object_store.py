@@ -17,10 +17,9 @@ from controller.store.lake.test_sync import counts, stored
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError, StoreUnreachableError
 from enginebench_controller.store.lake.place import Lake, explained, lake_at
-from enginebench_controller.store.lake.reading import LakeStore
 from enginebench_controller.store.lake.upkeep import compact
 from enginebench_controller.store.lake.writing import sync
-from enginebench_controller.store.store import Store
+from enginebench_controller.store.store import LakeStore, Store
 
 pytestmark = pytest.mark.slow
 

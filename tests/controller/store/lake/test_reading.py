@@ -13,12 +13,12 @@ from controller.plain import fields, series
 from controller.store.lake.conftest import fill
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.lake.place import PARTS, PROPERTY, check_whole, found
-from enginebench_controller.store.lake.reading import Ahead, LakeStore, forget, open_all, reading_together
+from enginebench_controller.store.lake.reading import Ahead, forget, open_all, reading_together
 from enginebench_controller.store.lake.tables import SCHEMA, TABLES
 from enginebench_controller.store.lake.upkeep import compact
 from enginebench_controller.store.lake.writing import sync
 from enginebench_controller.store.sql_query import Processes
-from enginebench_controller.store.store import Store
+from enginebench_controller.store.store import LakeStore, Store
 from integration.bench import wait_until
 
 pytestmark = pytest.mark.slow

@@ -10,10 +10,10 @@ import invented
 from controller.store.lake.conftest import fill
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.lake.place import lake_at
-from enginebench_controller.store.lake.reading import LakeStore, forget
+from enginebench_controller.store.lake.reading import forget
 from enginebench_controller.store.lake.tables import MODELS, PROFILE, TABLES
 from enginebench_controller.store.lake.writing import sync
-from enginebench_controller.store.store import Store
+from enginebench_controller.store.store import LakeStore, Store
 
 pytestmark = pytest.mark.slow
 

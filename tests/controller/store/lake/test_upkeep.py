@@ -10,9 +10,9 @@ import invented
 from controller.plain import series
 from controller.store.lake.conftest import copied
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.store.lake.reading import LakeStore, forget
+from enginebench_controller.store.lake.reading import forget
 from enginebench_controller.store.lake.upkeep import GRACE_HOURS, Compacted, compact
-from enginebench_controller.store.store import Store
+from enginebench_controller.store.store import LakeStore, Store
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("scattered")]  # one worker writes the lake for all of them
 

@@ -5,10 +5,12 @@ import streamlit as st
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.files.csv_tables import measurements_csv
 from enginebench_controller.files.exports.benchmarks import export_benchmarks
-from enginebench_controller.home import default_home, home_to_change
+from enginebench_controller.files.reports import benchmark_html
+from enginebench_controller.home import default_home, home_to_change, home_to_read
 from enginebench_controller.jobs.control import start_job
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Benchmark
+from enginebench_controller.stats.comparison import PRACTICAL
 from enginebench_controller.stats.scaling import Axis
 from enginebench_controller.store.searches import search_of
 from enginebench_controller.verdicts.gate.results import GateResult, MetricResult
@@ -21,6 +23,8 @@ from enginebench_controller.verdicts.gate.words import (
     ratio_words,
     verdict_words,
 )
+from enginebench_controller.verdicts.subjects import compare_benchmarks
+from enginebench_controller.verdicts.words import first_failures
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS, NEW_BENCHMARK
 from enginebench_ui.pages.benchmark import stored
 from enginebench_ui.pages.benchmark.across import show_across
@@ -44,7 +48,7 @@ def show_actions(benchmark: WholeBenchmark) -> None:
     """Show the buttons."""
     with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", width="content"):
         if benchmark.is_comparable:
-            share_button(lambda: stored.report(benchmark.id), benchmark.id)
+            share_button(lambda: _report(benchmark.id), benchmark.id)
         help_text = "Measure the same again, as a new benchmark. It begins at once."
         if st.button("Re-run", icon=":material/replay:", help=help_text):
             _rerun(benchmark.bundle.benchmark)
@@ -57,6 +61,15 @@ def show_actions(benchmark: WholeBenchmark) -> None:
         )
         _show_export(benchmark)
         _show_remove(benchmark)
+
+
+def _report(benchmark_id: str) -> str:
+    """Return a benchmark compared with itself, as a page for others that begins with its answers. Calls no page."""
+    home = home_to_read()
+    benchmark = home.store.benchmark(benchmark_id)
+    found = compare_benchmarks(home, [benchmark], PRACTICAL)
+    missing = [line.strip() for line in first_failures(found.given)]
+    return benchmark_html(f"{benchmark.name} ({benchmark.id})", found.compared, missing=missing, answers=found.answers)
 
 
 def follow_own_jobs(benchmark_id: str) -> None:

@@ -7,22 +7,17 @@ drawing it.
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import TypeVar
 
-from enginebench_controller.files.reports import benchmark_html
 from enginebench_controller.home import home_to_read
 from enginebench_controller.records import Interval, Measurement
 from enginebench_controller.records.run import BlockLatency
-from enginebench_controller.stats.comparison import PRACTICAL
 from enginebench_controller.stats.summary import mean_interval
 from enginebench_controller.store.benchmarks import Relatives
 from enginebench_controller.store.samples import LatencyCurve
 from enginebench_controller.store.store import Store
-from enginebench_controller.store.trends import TrendPoint
+from enginebench_controller.store.trends import TrendHistory, TrendPoint
 from enginebench_controller.verdicts.across import AcrossTargets, across_targets, kind_of
 from enginebench_controller.verdicts.alerts import Findings, findings
 from enginebench_controller.verdicts.answers import Answer, answers_of
-from enginebench_controller.verdicts.subjects import compare_benchmarks
-from enginebench_controller.verdicts.words import first_failures
-from enginebench_ui.pages.benchmark.shapes.trend import is_shown
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark, shape
 from enginebench_ui.shared.reading import answers as reading_answers
 from enginebench_ui.shared.reading import bundle, kept, place, store_at
@@ -84,7 +79,14 @@ def trend_alerts(store: Store, measurement_id: str) -> Findings:
     """Return where histories of the configuration of a measurement changed, with what gates said of that."""
     measured = store.measurement(measurement_id)  # a copy for a batch where the page shows its original
     histories = store.histories(measured.model_digest, measured.target)
-    return findings(home_to_read(), [one for one in histories if is_shown(one, measured)])
+    return findings(home_to_read(), [one for one in histories if _is_shown(one, measured)])
+
+
+def _is_shown(history: TrendHistory, measurement: Measurement) -> bool:
+    """Whether a history is of the configuration of a measurement, on whatever engine and with whatever options."""
+    chosen, asked = history.configuration, measurement.configuration
+    axes = ("device", "batch", "cores", "cluster", "streams", "precision", "hint", "load", "requests", "arrivals")
+    return all(getattr(chosen, axis) == getattr(asked, axis) for axis in axes)
 
 
 def curves(wanted: Sequence[str], benchmark: WholeBenchmark) -> Mapping[str, LatencyCurve]:
@@ -118,15 +120,6 @@ def mean_intervals(measurements: Iterable[Measurement]) -> dict[str, Interval | 
     timed = [one for one in measurements if one.latency is not None]
     found = blocks([one.id for one in timed])
     return {one.id: mean_interval(found.get(one.id, ()), one.excluded_blocks) for one in timed}
-
-
-def report(benchmark_id: str) -> str:
-    """Return a benchmark compared with itself, as a page for others that begins with its answers. Calls no page."""
-    home = home_to_read()
-    benchmark = home.store.benchmark(benchmark_id)
-    found = compare_benchmarks(home, [benchmark], PRACTICAL)
-    missing = [line.strip() for line in first_failures(found.given)]
-    return benchmark_html(f"{benchmark.name} ({benchmark.id})", found.compared, missing=missing, answers=found.answers)
 
 
 def store() -> Store:

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.files.palette import EngineLook
-from enginebench_controller.records import Measurement, Status
+from enginebench_controller.records import Measurement
 from enginebench_controller.stats.ranking import Standing
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.verdicts.answers import Answer, RankedPlace, RankMetric
-from enginebench_controller.verdicts.doubts import Mark, marks, status_words
+from enginebench_controller.verdicts.doubts import is_trusted, status_words
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of
 from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line
 from enginebench_ui.shared.text import count_of, isolated, number
@@ -27,8 +27,6 @@ _LEGEND = {
     FAILED: "no numbers",
     ABSENT: "not measured",
 }
-
-_SENSELESS = {Mark.IMPOSSIBLE, Mark.EMULATED}
 
 CSS = """
 .matrix { overflow-x: auto; font-family: var(--st-font); color: var(--st-text-color); }
@@ -115,12 +113,6 @@ def _is_slower(one: RankedPlace, other: RankedPlace) -> bool:
     if other.standing is Standing.FASTEST:
         return one.standing is Standing.SLOWER
     return one.low is not None and other.high is not None and one.low > other.high
-
-
-def is_trusted(measurement: Measurement, problems: Mapping[str, str]) -> bool:
-    """Whether a measurement may be called the best: conclusive, of a real machine, possible, not known to be wrong."""
-    is_possible = not _SENSELESS.intersection(marks(measurement))
-    return measurement.status is Status.OK and is_possible and measurement.id not in problems
 
 
 def matrix_html(

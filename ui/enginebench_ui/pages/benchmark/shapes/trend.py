@@ -31,13 +31,6 @@ from enginebench_ui.shared.text import UNKNOWN, Row, cells, drawn_text, in_perce
 CAUSES = {Cause.MACHINE: "the machine", Cause.CANDIDATE: "perhaps the engine", Cause.UNEXPLAINED: "unexplained"}
 
 
-def is_shown(history: TrendHistory, measurement: Measurement) -> bool:
-    """Whether a history is of the configuration of a measurement, on whatever engine and with whatever options."""
-    chosen, asked = history.configuration, measurement.configuration
-    axes = ("device", "batch", "cores", "cluster", "streams", "precision", "hint", "load", "requests", "arrivals")
-    return all(getattr(chosen, axis) == getattr(asked, axis) for axis in axes)
-
-
 def alert_rows(found: Sequence[tuple[HistoryAlerts, Sequence[Confirmation | None]]]) -> tuple[Row, ...]:
     """A row a change, newest first."""
     every = [each for one, confirmations in found for each in zip(one.alerts, confirmations, strict=True)]

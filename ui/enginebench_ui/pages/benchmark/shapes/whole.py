@@ -8,11 +8,11 @@ from functools import cached_property
 from enginebench_controller.records import Benchmark, Measurement, ModelVersion, OutputCheck
 from enginebench_controller.store.store import BenchmarkBundle
 from enginebench_controller.verdicts.across import are_many
+from enginebench_controller.verdicts.doubts import is_trusted
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.pairing import pairs_within
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
 from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line, alike, labelled, lines_of
-from enginebench_ui.pages.benchmark.shapes.matrix import is_trusted
 from enginebench_ui.pages.benchmark.shapes.measurements import (
     FailureView,
     failure_views,
