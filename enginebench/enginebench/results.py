@@ -23,7 +23,6 @@ from enginebench_controller.files.exports.log_to import live_log
 from enginebench_controller.files.verdicts.comparisons import benchmarks_document, comparison_document
 from enginebench_controller.files.verdicts.gates import gate_document
 from enginebench_controller.home import Home
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.plan import Plan, parse_percent
 from enginebench_controller.records import Benchmark, Failure, Measurement, Status
@@ -215,7 +214,7 @@ def _pair_row(one: Compared) -> Row:
         "device": asked.device,
         "batch": asked.batch,
         "cores": asked.cores,
-        "load": describe_load(asked),
+        "load": asked.load_in_words,
         "first": side_words(one.first),
         "second": side_words(one.second),
         "ratio": found.ratio,

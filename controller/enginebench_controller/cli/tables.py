@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from rich.text import Text
 
 from enginebench_controller.cli.console import plain, print_table, remark, stdout
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import (
     Configuration,
     Failure,
@@ -255,7 +254,7 @@ def _remark(m: Measurement, sentence: str) -> Remark:
 
 
 def _load(chosen: Configuration) -> str:
-    load = describe_load(chosen)
+    load = chosen.load_in_words
     return load if chosen.hint is Hint.NONE else f"{load}, {chosen.hint}"
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.files.report_forms import cell, checks_markdown, folded, render, table
 from enginebench_controller.files.verdicts.junit import junit
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Configuration
 from enginebench_controller.verdicts.answers import Answer
 from enginebench_controller.verdicts.conditions import Check
@@ -112,7 +111,7 @@ def _benchmarks_row(compared: Compared) -> list[str]:
 
 
 def _work(asked: Configuration) -> str:
-    return f"{asked.device}, {asked.size}, {describe_load(asked)}"
+    return f"{asked.device}, {asked.size}, {asked.load_in_words}"
 
 
 def _sides(compared: Compared) -> Iterator[str]:

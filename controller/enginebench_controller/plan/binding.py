@@ -14,7 +14,14 @@ from enginebench_controller.models.inputs.binding import GivenShape, bind
 from enginebench_controller.models.inputs.input_set import prepare
 from enginebench_controller.models.inputs.shapes import joined, parse_shapes
 from enginebench_controller.models.library import INT8_PREFIX, ModelLibrary
-from enginebench_controller.plan.configurations import BoundModel, input_set, length_assumptions, meant_for, with_values
+from enginebench_controller.plan.configurations import (
+    BoundModel,
+    fed_by_files,
+    input_set,
+    length_assumptions,
+    meant_for,
+    with_values,
+)
 from enginebench_controller.plan.options import words_of
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import InputSet, ModelVersion
@@ -98,10 +105,7 @@ class Binder:
         if self._plan.input_folder is None:
             return replace(model, input_set=chosen)
         folder = typed_path(self._plan.input_folder)
-        filled = {one.input for one in chosen.values}
-        files = [one for one in model.inputs if one.name not in filled]
-        if filled and not files:
-            raise InputError(f"every input has its --input, so nothing is taken from {folder}: leave one of them out")
+        files = fed_by_files(self._plan, model.inputs, chosen)
         prepared, paths = prepare(folder, files, self._plan.image, self._inputs)
         prepared = with_values(prepared, chosen.values)
         said = (prepared.preparation,) if prepared.preparation else ()

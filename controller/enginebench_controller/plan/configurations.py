@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from enginebench_controller.errors import InputError
 from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.binding import Binding
 from enginebench_controller.models.inputs.values import given_values
@@ -130,28 +131,6 @@ def _why_not(selection: str, found: Sequence[Engine], engines: Sequence[Engine],
 T = TypeVar("T")
 
 
-def describe_load(configuration: Configuration) -> str:
-    """How requests reach the engine, in words: "sync", "async 4" or "open-loop 50/s poisson"."""
-    if configuration.arrivals is not None:
-        return f"{configuration.load} {configuration.arrivals}"
-    return str(configuration.load) if configuration.load is Load.SYNC else f"async {configuration.requests}"
-
-
-def describe_settings(configuration: Configuration) -> Iterator[str]:
-    """What was asked of the engine beside its load, and is no default: "4 streams", "hint latency", "level=low"."""
-    if configuration.streams > 1:
-        yield f"{configuration.streams} streams"
-    if configuration.hint is not Hint.NONE:
-        yield f"hint {configuration.hint}"
-    yield from (f"{name}={value}" for name, value in sorted(configuration.options.items()))
-
-
-def describe_asked(configuration: Configuration) -> str:
-    """Place and size, and of load and settings what is no default: "batch 1, 2 cores, async 4, hint latency"."""
-    load = () if configuration.load is Load.SYNC else (describe_load(configuration),)
-    return ", ".join((configuration.place_and_size, *load, *describe_settings(configuration)))
-
-
 @dataclass(frozen=True)
 class BoundModel:
     """A model version fit for one batch: itself or a derived copy, with its inputs and the assumptions made.
@@ -201,6 +180,17 @@ def length_assumptions(inputs: InputSet, said: Mapping[str, str]) -> tuple[str, 
     """Sentences on the inputs whose values nobody said."""
     taken = (one for one in inputs.values if one.input not in said)
     return tuple(f"input {one.input!r} is a length and was set to {one.lowest}; --input changes it" for one in taken)
+
+
+def fed_by_files(plan: Plan, inputs: Sequence[InputTensor], chosen: InputSet) -> tuple[InputTensor, ...]:
+    """The inputs that the folder of a plan is to feed. Raises `InputError` where none is left to it."""
+    filled = {one.input for one in chosen.values}
+    files = tuple(one for one in inputs if one.name not in filled)
+    if filled and not files:
+        raise InputError(
+            f"every input has its --input, so nothing is taken from {plan.input_folder}: leave one of them out"
+        )
+    return files
 
 
 def with_values(inputs: InputSet, values: tuple[InputValues, ...]) -> InputSet:

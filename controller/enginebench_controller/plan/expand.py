@@ -18,7 +18,6 @@ from enginebench_controller.plan.configurations import (
     assumed_cores,
     configurations,
     contradiction,
-    describe_load,
     does_not_fit,
     idle_devices,
     impossible,
@@ -77,7 +76,7 @@ class Case:
         axes = [chosen.size]
         axes += [f"{chosen.streams} streams"] if chosen.streams > 1 else []
         axes += [chosen.precision] if chosen.precision != "f32" else []
-        axes += [describe_load(chosen)] if chosen.load is not Load.SYNC else []
+        axes += [chosen.load_in_words] if chosen.load is not Load.SYNC else []
         axes += [f"hint {chosen.hint}"] if chosen.hint is not Hint.NONE else []
         imposed = chosen.imposed_sparsity
         axes += [] if imposed is None else [f"{100 * imposed:g} % zeros imposed"]

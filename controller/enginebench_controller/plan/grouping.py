@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.expand import MAX_INTERLEAVED, Case, Expansion
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import Configuration, Load, ModelVersion, StopRule, TargetSnapshot
@@ -87,5 +86,5 @@ def _hindrance(group: Sequence[Case], memory_bytes: int | None) -> str | None:
 
 def _work(case: Case) -> str:
     asked = case.configuration
-    where = f"{case.target}, {asked.device}, {asked.size}, {describe_load(asked)}"
+    where = f"{case.target}, {asked.device}, {asked.size}, {asked.load_in_words}"
     return f"{case.model.name} ({where})"

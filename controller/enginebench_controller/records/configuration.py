@@ -180,6 +180,26 @@ class Configuration:
         return self.size if self.device == DEFAULT_DEVICE else f"{self.device}, {self.size}"
 
     @property
+    def load_in_words(self) -> str:
+        """How requests reach the engine: "sync", "async 4" or "open-loop 50/s poisson"."""
+        if self.arrivals is not None:
+            return f"{self.load} {self.arrivals}"
+        return str(self.load) if self.load is Load.SYNC else f"async {self.requests}"
+
+    @property
+    def settings_in_words(self) -> tuple[str, ...]:
+        """What was asked of the engine beside its load, and is no default: "4 streams", "hint latency", "level=low"."""
+        streams = [f"{self.streams} streams"] if self.streams > 1 else []
+        hint = [] if self.hint is Hint.NONE else [f"hint {self.hint}"]
+        return (*streams, *hint, *(f"{name}={value}" for name, value in sorted(self.options.items())))
+
+    @property
+    def in_words(self) -> str:
+        """Place and size, and of load and settings what is no default: "batch 1, 2 cores, async 4, hint latency"."""
+        load = () if self.load is Load.SYNC else (self.load_in_words,)
+        return ", ".join((self.place_and_size, *load, *self.settings_in_words))
+
+    @property
     def imposed_sparsity(self) -> float | None:
         """The share of weights that the engine is to take for zero, 0 included; None where it is asked for no share."""
         try:

@@ -70,6 +70,11 @@ class FailureKind(StrEnum):
     AGENT_LOST = "agent_lost"
     INTERNAL = "internal"
 
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether it says nothing of what was to run: somebody ended it, or its agent went away or failed itself."""
+        return self in (FailureKind.CANCELLED, FailureKind.AGENT_LOST, FailureKind.INTERNAL)
+
 
 @dataclass(frozen=True)
 class Failure:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.plan.configurations import describe_load, describe_settings
 from enginebench_controller.records import HostFacts, Measurement, ModelVersion, Status, TargetSnapshot
 from enginebench_controller.verdicts.doubts import marks
 from enginebench_controller.verdicts.host_words import processor_of
@@ -175,8 +174,8 @@ def configuration_across(one: Measurement) -> str:
     """What was asked for, where the targets are many: "CPU, batch 1, cores 2, sync"."""
     asked = one.configuration
     precision = "" if asked.precision == "f32" else str(asked.precision)
-    parts = (asked.device, f"batch {asked.batch}", f"cores {asked.place}", describe_load(asked), precision)
-    return ", ".join(filter(None, (*parts, *describe_settings(asked))))
+    parts = (asked.device, f"batch {asked.batch}", f"cores {asked.place}", asked.load_in_words, precision)
+    return ", ".join(filter(None, (*parts, *asked.settings_in_words)))
 
 
 def _row(

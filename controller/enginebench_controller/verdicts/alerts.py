@@ -14,7 +14,6 @@ from statistics import median
 from typing import Any
 
 from enginebench_controller.home import Home
-from enginebench_controller.plan.configurations import describe_load, describe_settings
 from enginebench_controller.plan.options import words_of
 from enginebench_controller.plan.plan import BASE, GateMetric, parse_percent
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Load, Measurement
@@ -144,7 +143,7 @@ def history_words(history: TrendHistory) -> str:
     chosen = history.configuration
     origin = [origin_words(history.points[-1])] if history.imported else []
     engine = in_environment(history.engine, history.environment)
-    asked = (chosen.device, chosen.size, describe_load(chosen), chosen.precision, *describe_settings(chosen))
+    asked = (chosen.device, chosen.size, chosen.load_in_words, chosen.precision, *chosen.settings_in_words)
     return f"{history.model_name} on {engine} ({', '.join((history.target, *origin, *asked))})"
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, ModelVersion
 from enginebench_controller.records.model import lineage
 from enginebench_controller.records.run import BlockLatency
@@ -245,7 +244,7 @@ def _original(group: Sequence[Measurement], models: Collection[ModelVersion]) ->
 
 def _load(asked: Configuration, members: Sequence[Rival]) -> str:
     requests = {one.measurement.configuration.requests for one in members}
-    return str(asked.load) if asked.load is Load.ASYNC and len(requests) > 1 else describe_load(asked)
+    return str(asked.load) if asked.load is Load.ASYNC and len(requests) > 1 else asked.load_in_words
 
 
 def _differs(group: Sequence[Measurement], value_of: Callable[[Measurement], object]) -> bool:

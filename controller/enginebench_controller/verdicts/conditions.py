@@ -8,7 +8,6 @@ from math import inf, log
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.graph.matching.matched import ADDED
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Configuration, LayerState, Measurement, Profile
 from enginebench_controller.stats.layers import counters_ns, profiled_to_unprofiled, ratio
 from enginebench_controller.stats.paired import RatioInterval
@@ -184,7 +183,7 @@ def _without_like(unmatched: Unmatched, condition: Condition) -> Check:
 
 
 def _work(asked: Configuration) -> str:
-    return f"{asked.device}, batch {asked.batch}, cores {asked.place}, {describe_load(asked)}, {asked.precision}"
+    return f"{asked.device}, batch {asked.batch}, cores {asked.place}, {asked.load_in_words}, {asked.precision}"
 
 
 def _whole_profile(pair: ProfilePair, limit: float) -> tuple[ConditionOutcome, str]:

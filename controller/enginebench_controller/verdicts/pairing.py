@@ -5,9 +5,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from types import MappingProxyType
 
-from enginebench_controller.plan.configurations import describe_asked
 from enginebench_controller.records import (
     Benchmark,
     BlockSamples,
@@ -256,7 +256,7 @@ def pair_remarks(compared: Iterable[Compared]) -> Iterator[Remark]:
     """What limits the verdicts, each with the pair it is of."""
     for one in compared:
         sides = (one.first, one.second)
-        about = f"{model_words(one)} on {' and '.join(sides_words(one))}, {asked_words(one, describe_asked)}"
+        about = f"{model_words(one)} on {' and '.join(sides_words(one))}, {asked_words(one, attrgetter('in_words'))}"
         names = tuple(f"{side.model_name} on {engine_label(side)}" for side in sides)
         for sentence in filter(None, (*one.remarks, one.comparison.note)):
             yield Remark(about, sentence, names, of=" ".join(side.id for side in sides))

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from enginebench_controller.plan.configurations import describe_asked
 from enginebench_controller.records import Configuration, Failure, Measurement, Profile
 from enginebench_controller.records.cause import cause, last_words
 from enginebench_controller.verdicts.parity import engine_label
@@ -225,4 +224,4 @@ def whose(one: Measurement | Profile) -> str:
     """What was measured, with all that was asked but defaults: "net on fake 1.0 (local, batch 1, async 4)"."""
     asked = one.configuration
     precision = "" if asked.precision == "f32" else f", {asked.precision}"
-    return f"{one.model_name} on {engine_label(one)} ({one.target}, {describe_asked(asked)}{precision})"
+    return f"{one.model_name} on {engine_label(one)} ({one.target}, {asked.in_words}{precision})"

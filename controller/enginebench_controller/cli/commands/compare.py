@@ -29,7 +29,6 @@ from enginebench_controller.files.reports import (
 from enginebench_controller.files.verdicts.comparisons import benchmarks_document, comparison_document
 from enginebench_controller.files.verdicts.junit import junit
 from enginebench_controller.home import Home, home_to_read
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import parse_percent
 from enginebench_controller.records import Configuration, Load
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL, Verdict
@@ -110,7 +109,6 @@ _ASKED: tuple[Callable[[Configuration], object], ...] = (
     lambda asked: asked.device,
     lambda asked: asked.batch,
     lambda asked: asked.place,
-    describe_load,
 )
 
 

@@ -33,7 +33,6 @@ from enginebench_controller.files.benchmarks import benchmark_document
 from enginebench_controller.files.documents import head
 from enginebench_controller.files.exports.log_to import live_log
 from enginebench_controller.home import HOME_VARIABLE, Home, default_home
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import Plan, make_plan, plan_toml, read_plan
@@ -84,7 +83,7 @@ def _described(case: Case) -> dict[str, Any]:
 def _rows(expansion: Expansion) -> Iterator[list[object]]:
     for case in expansion.cases:
         c = case.configuration
-        axes = [c.device, c.batch, c.place, c.streams, c.precision, describe_load(c), c.hint]
+        axes = [c.device, c.batch, c.place, c.streams, c.precision, c.load_in_words, c.hint]
         yield [case.target, case.model.name, case.engine.name, case.engine.version, case.engine.environment, *axes]
 
 

@@ -26,7 +26,6 @@ from enginebench_controller.files.csv_tables import cell
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.sending import WRONG_OUTPUTS, MetricPoint
 from enginebench_controller.files.new_file import kept
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Hint, Interval, LatencySummary, Measurement
 from enginebench_controller.records.target import in_environment
 from enginebench_controller.store.store import Store
@@ -250,7 +249,7 @@ def _labels(measurement: Measurement) -> dict[str, str]:
         "batch": str(asked.batch),
         "cores": str(asked.place),
         "precision": asked.precision,
-        "load": describe_load(asked),
+        "load": asked.load_in_words,
     }
     where_asked = {
         "streams": str(asked.streams) if asked.streams != 1 else "",

@@ -14,7 +14,6 @@ from enginebench_controller.files.forms import (
     engine_document,
 )
 from enginebench_controller.files.report_forms import cell, table
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import BASE, HEAD, GateMetric, parse_duration_ns, parse_percent
 from enginebench_controller.records import Configuration, Measurement
 from enginebench_controller.records.fields import CONFIGURATION, finite
@@ -103,7 +102,7 @@ def gate_markdown(result: GateResult) -> str:
     facts = [
         f"base: {named(result, BASE)}; head: {named(result, HEAD)}",
         f"{measured.model_name} on {' and '.join(engines_of(result))}, {asked.device}, {asked.size}, "
-        f"{describe_load(asked)}; target {measured.target}",
+        f"{asked.load_in_words}; target {measured.target}",
         how_measured(result),
         meaning(result),
         *result.remarks,

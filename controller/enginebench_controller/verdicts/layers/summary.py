@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Profile, Readback
 from enginebench_controller.records.fields import CONFIGURATION
 from enginebench_controller.records.profile import is_at_most
@@ -126,7 +125,7 @@ def _target(profile: Profile) -> str:
 def _configuration(profile: Profile) -> str:
     asked = profile.configuration
     options = "".join(f", {name}={value}" for name, value in asked.options.items())
-    words = f"{asked.device}, {asked.size}, {asked.precision}, {describe_load(asked)}"
+    words = f"{asked.device}, {asked.size}, {asked.precision}, {asked.load_in_words}"
     return words + options
 
 

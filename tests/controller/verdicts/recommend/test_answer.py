@@ -12,14 +12,13 @@ from enginebench_controller.plan.recommend import limit_words
 from enginebench_controller.records import Derivation, DerivationKind, EngineRef, Load, MachineUse
 from enginebench_controller.records.model import Calibration
 from enginebench_controller.records.run import ProcessUse
-from enginebench_controller.verdicts.recommend import answering, sentences
+from enginebench_controller.verdicts.recommend import answering
 from enginebench_controller.verdicts.recommend.answer import answer_document, command_label, read_answer
-from enginebench_controller.verdicts.recommend.answering import recommendations
+from enginebench_controller.verdicts.recommend.answering import limit_sentence, recommendations
 from enginebench_controller.verdicts.recommend.candidates import RateTerms, Reading, Step, StepTaken
 from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.rates import Kept, RatedCandidate, RateFound, RateRefused, next_rate
 from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
-from enginebench_controller.verdicts.recommend.sentences import limit_sentence
 from enginebench_controller.verdicts.recommend.steps import StoredStep, share_words
 from invented_recommendations import carried_out, for_two_targets, order, points
 
@@ -44,7 +43,7 @@ def test_as_good_is_what_is_known_to_be_within_a_few_per_cent_rounded_up(ratio, 
     found = carried_out(order(axes={}, budget="1m"))
     (rival, *_) = (place for place, one in enumerate(found.tried) if one.engine == "torch")
     tried = tuple(replace(one, ratio=ratio) if place == rival else one for place, one in enumerate(found.tried))
-    assert sentences._lead(order(), replace(found, tried=tried, runner_up=rival)).startswith(words)
+    assert answering._lead(order(), replace(found, tried=tried, runner_up=rival)).startswith(words)
 
 
 def test_what_does_more_and_may_hold_the_limits_is_not_called_as_good() -> None:
@@ -143,7 +142,7 @@ def test_a_rival_that_may_break_the_limit_is_told_as_one_and_which_way_the_ratio
     def lead(fate: Fate) -> str:
         one = replace(found.tried[rival], **as_told, fate=fate)
         tried = tuple(one if place == rival else other for place, other in enumerate(found.tried))
-        return sentences._lead(order(max_latency="p95<7.5ms"), replace(found, tried=tried, runner_up=rival))
+        return answering._lead(order(max_latency="p95<7.5ms"), replace(found, tried=tried, runner_up=rival))
 
     assert lead(Fate.LIMIT_NOT_TOLD).endswith(
         " (0.650 to 1.023 × as good as it), which may break the limit (p95 11.2 ms)"
@@ -154,7 +153,7 @@ def test_a_rival_that_may_break_the_limit_is_told_as_one_and_which_way_the_ratio
 def test_where_every_engine_fails_each_says_why() -> None:
     found = carried_out(order(), refused=range(len(points(order()).points)))
     tried = tuple(replace(one, why=f"{one.engine} has no such operator") for one in found.tried)
-    told = sentences.sentence(order(), replace(found, tried=tried))
+    told = answering.sentence(order(), replace(found, tried=tried))
     assert told == (
         "nothing could be measured: openvino: openvino has no such operator; torch: torch has no such operator"
     )
@@ -172,15 +171,15 @@ def test_where_no_rate_broke_the_limit_a_longer_budget_is_named() -> None:
     asked = order(goal="rate")
     found = replace(carried_out(order()), rate=RateFound(Kept.HELD, 0, 50.0, None, ((0.6, 0.5, 0.7),)))
     said = "higher rates were not confirmed; a longer --budget than 5m may"
-    assert said in list(sentences.remarks(asked, found))
+    assert said in list(answering.remarks(asked, found))
     failed = replace(found, rate=replace(found.rate, refused=(RateRefused(1, 22.8, "it crashed"),)))
     name = failed.words_of(failed.tried[1])
-    assert f"{name} is refused at 22.8 requests/s: it crashed" in list(sentences.remarks(asked, failed))
+    assert f"{name} is refused at 22.8 requests/s: it crashed" in list(answering.remarks(asked, failed))
     lost = RateFound(Kept.CANNOT_TELL, 0, refused=(RateRefused(0, 22.8, "it crashed"),))
     gone = replace(found, outcome=SearchOutcome.CANNOT_TELL, rate=lost)
-    assert not any("budget" in one for one in sentences.remarks(asked, gone)), "no time makes it run"
+    assert not any("budget" in one for one in answering.remarks(asked, gone)), "no time makes it run"
     broken = replace(found, rate=replace(found.rate, breaks_at_per_s=60.0))
-    assert said not in list(sentences.remarks(asked, broken))
+    assert said not in list(answering.remarks(asked, broken))
 
 
 @pytest.mark.parametrize(
@@ -359,7 +358,7 @@ def test_what_was_never_run_for_want_of_time_is_told_and_the_lead_is_over_those_
     )
     rival = next(place for place, one in enumerate(found.tried) if one.processes and place != found.best)
     tried = tuple(replace(one, ratio=(1.5, 1.4, 1.6)) if n == rival else one for n, one in enumerate(found.tried))
-    lead = sentences._lead(order(), replace(found, tried=tried, runner_up=rival))
+    lead = answering._lead(order(), replace(found, tried=tried, runner_up=rival))
     assert lead.startswith(f", 1.50 × the next best of the {ran} that ran (")
 
 
@@ -376,7 +375,7 @@ def test_where_all_that_ran_break_a_limit_by_little_the_nearest_is_told_as_that(
     may = carried_out(order(max_latency="p95<7.5ms"))
     tried = tuple(replace(one, fate=Fate.NEAREST) if place == may.best else one for place, one in enumerate(may.tried))
     near = replace(may, outcome=SearchOutcome.CANNOT_TELL, tried=tried)
-    told = sentences.sentence(order(max_latency="p95<7.5ms"), near)
+    told = answering.sentence(order(max_latency="p95<7.5ms"), near)
     assert told.startswith(
         "cannot tell whether anything holds p95 < 7.5 ms: all that ran broke a limit, by no more than a slower machine "
         "would explain; the nearest is "
@@ -392,7 +391,7 @@ def test_reasons_are_counted_where_an_engine_has_several() -> None:
         replace(one, why=whys.get(place, "it crashed") if one.engine == "torch" else "it has no such operator")
         for place, one in enumerate(found.tried)
     )
-    told = sentences.sentence(order(), replace(found, tried=tried))
+    told = answering.sentence(order(), replace(found, tried=tried))
     assert f"torch ({len(own) - 1} times): it crashed" in told
     assert "torch (1 times): its outputs are wrong" in told.replace("once", "1 times")
 

@@ -8,9 +8,9 @@ from math import hypot
 import plotly.graph_objects as go
 
 from enginebench_controller.files.palette import EngineLook, EngineLooks
-from enginebench_controller.records import Measurement, Status
+from enginebench_controller.records import Status
 from enginebench_controller.stats.scaling import Quantity
-from enginebench_controller.store.trends import TrendHistory, TrendPoint
+from enginebench_controller.store.trends import TrendPoint
 from enginebench_controller.verdicts.alerts import (
     Alert,
     Cause,
