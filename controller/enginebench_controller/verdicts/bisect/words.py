@@ -147,10 +147,22 @@ def _compared(answer: BisectAnswer, found: Ratio | None) -> str:
 
 
 def _what_would_tell(answer: BisectAnswer) -> str:
-    """The budget with which the last gate that stayed in doubt could tell, where there is one."""
-    doubts = [gate for gate in answer.gates if gate.outcome is GateOutcome.CANNOT_TELL]
-    told = doubts[-1].would_tell if doubts and doubts[-1].patience > 1 else None
+    """The budget with which the gate could tell whose doubt ended the search, where there is one."""
+    last = _last_word(answer)
+    told = last.would_tell if last is not None and last.patience > 1 else None
     return f"; `--budget {told}` would tell" if told else ""
+
+
+def _last_word(answer: BisectAnswer) -> BisectGate | None:
+    """The gate that the answer follows from: the last one, or that of the neighbours before those that led to it.
+
+    These are carried out once more where the neighbours are not told apart: without an answer they changed nothing.
+    """
+    last = answer.gates[-1] if answer.gates else None
+    neighbours = next((one for one in reversed(answer.gates) if one.purpose is GatePurpose.NEIGHBOURS), None)
+    if answer.finding is not BisectFinding.CANNOT_TELL or last is None or neighbours is None:
+        return last
+    return neighbours if last.head in (neighbours.base, neighbours.head) else last
 
 
 def _percent(found: Ratio) -> str:

@@ -179,7 +179,9 @@ def _of_figures(result: GateResult) -> str:
         untold = f"; cannot tell of {doubted}" if doubted else ""
         return f"{compared}{_worse_too(judged)}; {one.rule.tolerance:.1%} is tolerated{untold}"
     if judged.outcome is GateOutcome.CANNOT_TELL:
-        return _doubt(result, one, compared) + (f"; cannot tell of {doubted}, either" if doubted else "")
+        either = f"; cannot tell of {doubted}, either" if doubted else ""
+        budget = budget_that_tells(result)
+        return _doubt(result, one, compared) + either + (f"; --budget {budget} would tell" if budget else "")
     if judged.is_better or result.problems:
         return compared
     return f"{compared}, less than D = {one.rule.bound:.1%} worse{_limit(result, one)}"
@@ -221,9 +223,7 @@ def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
         return one.verdict.sentence + (_enough(each, result.terms.budget) if each else "")
     if one.verdict.control_differs:
         return f"{one.verdict.sentence}; something else used the machine: run it again"
-    budget = budget_that_tells(result)
-    more = f"; --budget {budget} would tell" if budget else ""
-    return f"{compared}, which may be D = {one.rule.bound:.1%} worse, or not{more}"
+    return f"{compared}, which may be D = {one.rule.bound:.1%} worse, or not"
 
 
 def _enough(pair_seconds: float, budget: str) -> str:
@@ -246,14 +246,23 @@ def compared_words(result: GateResult, one: MetricResult) -> str:
 
 
 def budget_that_tells(result: GateResult) -> str | None:
-    """The budget with which what was measured, and is in doubt, could be told; None where there is none."""
-    one = result.judged.decisive
-    if one.verdict.outcome is not GateOutcome.CANNOT_TELL or one.ratio is None or one.verdict.control_differs:
+    """The budget with which all that decides, and is in doubt, could be told; None where there is none."""
+    judged = result.judged
+    if judged.outcome is not GateOutcome.CANNOT_TELL:
         return None
-    seconds = budget_for(result.judged, one.rule.bound, one.metric)
-    if seconds is None or seconds <= parse_duration_ns(result.terms.budget) / 1e9:
+    doubted = [judged.decisive, *_others(judged, GateOutcome.CANNOT_TELL)]
+    seconds = [needed for one in doubted if (needed := _seconds_that_tell(judged, one)) is not None]
+    longest = max(seconds, default=0.0)
+    if len(seconds) < len(doubted) or longest <= parse_duration_ns(result.terms.budget) / 1e9:
         return None
-    return whole_seconds(seconds)
+    return whole_seconds(longest)
+
+
+def _seconds_that_tell(judged: Judged, one: MetricResult) -> float | None:
+    """How long it takes to tell a metric; None where more time alone would not, or nobody knows."""
+    if one.ratio is None or one.verdict.control_differs:
+        return None
+    return budget_for(judged, one.rule.bound, one.metric)
 
 
 def budget_words(seconds: float) -> str:

@@ -238,7 +238,9 @@ def compare_profiles(
     shares = {one.id: _peak_shares(one, peaks) for one in profiles}
     return ProfileComparison(
         profiles=tuple(profiles),
-        pairs=tuple(_pair((first, other), shares, practical) for other in profiles[1:]),
+        pairs=tuple(
+            _pair((first, one), letter(place), shares, practical) for place, one in enumerate(profiles[1:], start=1)
+        ),
         settings=settings_that_differ(profiles),
         remarks=unlike(profiles),
         practical=practical,
@@ -280,7 +282,7 @@ def _check(profiles: Sequence[Profile]) -> None:
             raise InputError(f"profile {one.id} ({one.name}, {engine_label(one)}) has no layers to compare{why}")
 
 
-def _pair(profiles: tuple[Profile, Profile], peaks: PeakShares, practical: float) -> ProfilePair:
+def _pair(profiles: tuple[Profile, Profile], other: str, peaks: PeakShares, practical: float) -> ProfilePair:
     first, second = profiles
     joined = _join(profiles)
     rows = layer_rows(profiles, joined, peaks, practical)
@@ -297,7 +299,7 @@ def _pair(profiles: tuple[Profile, Profile], peaks: PeakShares, practical: float
         rows=rows,
         remarks=tuple(_remarks(profiles)),
     )
-    apart = disagreement(profiles, found.latency_ratio, found.layers.ratio if found.layers else None)
+    apart = disagreement(profiles, other, found.latency_ratio, found.layers.ratio if found.layers else None)
     return replace(found, remarks=(*found.remarks, *_strangeness(found), *apart))
 
 

@@ -110,6 +110,44 @@ def test_what_stayed_in_doubt_is_told_with_the_budget_that_would_tell(finding: B
     assert headline(ANSWER.model_copy(update=doubt)).endswith("; noise hides it"), "an earlier gate decided nothing"
 
 
+LONG_DOUBT = {"would_tell": "9m", "patience": 3}
+
+
+def of_the_last_two(*looks):
+    """The gates of 1.21.0 and 1.22.0: of the neighbours, and then of each with good once more."""
+    places = {GatePurpose.NEIGHBOURS: "1.21.0", GatePurpose.STEP: "1.20.0"}
+    return tuple(gate(purpose, places[purpose], head, outcome, **told) for purpose, head, outcome, told in looks)
+
+
+def test_where_a_longer_gate_has_told_no_budget_is_promised():
+    """That of the neighbours was in doubt before it."""
+    gates = of_the_last_two(
+        (GatePurpose.NEIGHBOURS, "1.22.0", GateOutcome.CANNOT_TELL, LONG_DOUBT),
+        (GatePurpose.STEP, "1.22.0", GateOutcome.PASSES, {"patience": 3}),
+    )
+    reason = "a longer gate did not find bad worse again"
+    told = {"finding": BisectFinding.NOT_APART, "gates": gates, "reason": reason}
+    assert headline(ANSWER.model_copy(update=told)).endswith(f"; {reason}")
+
+
+def test_where_noise_did_not_hide_it_no_budget_is_promised():
+    """Both were told from good and not from each other; one of them is in doubt when it is looked at again."""
+    reason = "each was told from good by its side, and the two not from each other"
+    gates = of_the_last_two(
+        (GatePurpose.NEIGHBOURS, "1.22.0", GateOutcome.PASSES, {}),
+        (GatePurpose.STEP, "1.22.0", GateOutcome.CANNOT_TELL, LONG_DOUBT),
+    )
+    told = {"finding": BisectFinding.CANNOT_TELL, "gates": gates, "reason": reason}
+    assert headline(ANSWER.model_copy(update=told)).endswith(f"; {reason}")
+
+
+def test_neighbours_in_doubt_are_told_with_their_budget_though_those_that_led_there_were_looked_at_again():
+    again = [(GatePurpose.STEP, "1.22.0", GateOutcome.WORSE, {}), (GatePurpose.STEP, "1.21.0", GateOutcome.PASSES, {})]
+    doubt = (GatePurpose.NEIGHBOURS, "1.22.0", GateOutcome.CANNOT_TELL, LONG_DOUBT)
+    told = {"finding": BisectFinding.CANNOT_TELL, "gates": of_the_last_two(doubt, *again), "reason": "noise hides it"}
+    assert headline(ANSWER.model_copy(update=told)).endswith("; noise hides it; `--budget 9m` would tell")
+
+
 def test_the_title_of_the_issue_has_the_metric_and_no_layer_is_more_than_all_in_per_cent() -> None:
     layers = (LayerShare("Conv_4", "Conv", 310_000, 2.12),)
     text = bisect_markdown(ANSWER.model_copy(update={"metric": GateMetric.FIRST_INFERENCE, "layers": layers}))

@@ -1,10 +1,16 @@
 """What a gate's words promise."""
 
+import random
+from dataclasses import replace
+
 import pytest
 
-from enginebench_controller.plan.plan import GateMetric, GateTerms, make_plan
+import invented
+from controller.verdicts.pairs import arms
+from enginebench_controller.plan.plan import ROLES, GateMetric, GateTerms, make_plan
+from enginebench_controller.verdicts.gate.results import GateResult, budget_for, judge
 from enginebench_controller.verdicts.gate.stored import History, Likeness, promise, promising
-from enginebench_controller.verdicts.gate.words import able_words, amount, whole_seconds
+from enginebench_controller.verdicts.gate.words import able_words, amount, budget_that_tells, headline, whole_seconds
 
 
 @pytest.mark.parametrize(
@@ -54,3 +60,43 @@ def test_what_a_slow_model_does_in_a_second_is_no_zero():
     assert amount(GateMetric.THROUGHPUT, 0.041234) == "0.04123 items/s"
     assert amount(GateMetric.THROUGHPUT, 1234.56) == "1,234.6 items/s"
     assert amount(GateMetric.MEMORY, 1_234_560_000) == "1,234.6 MB"
+
+
+def with_memory(arm, scatter, seed):
+    """The arm with a peak memory of its own for each process."""
+    luck = random.Random(seed)
+    processes = [
+        replace(one, phases=(replace(one.phases[0], peak_rss_bytes=round(1e8 * (1 + luck.gauss(0, scatter)))),))
+        for one in arm.processes
+    ]
+    return replace(arm, processes=processes)
+
+
+def in_doubt(memory_scatter, *metrics):
+    """A gate whose latency and memory are both in doubt."""
+    terms = GateTerms(
+        budget="40s", tolerate="1%", metrics=metrics, promised={GateMetric.LATENCY: 0.03, GateMetric.MEMORY: 0.03}
+    )
+    sides = {
+        role: with_memory(one, memory_scatter, seed) for seed, (role, one) in enumerate(arms(1.0, scatter=0.05).items())
+    }
+    judged = judge(terms, sides)
+    return GateResult(invented.benchmark(), terms, judged, dict.fromkeys(ROLES, invented.measured("m")))
+
+
+BOTH = (GateMetric.LATENCY, GateMetric.MEMORY)
+
+
+@pytest.mark.parametrize("metrics", [BOTH, BOTH[1:]], ids=["both", "memory"])
+def test_the_budget_that_would_tell_is_enough_for_all_metrics_in_doubt(metrics):
+    result = in_doubt(0.08, *metrics)
+    latency, memory = (budget_for(result.judged, 0.03, one) for one in BOTH)
+    assert 40 < latency < memory
+    either = "; cannot tell of memory, either" if len(metrics) > 1 else ""
+    assert headline(result).endswith(f"or not{either}; --budget {whole_seconds(memory)} would tell")
+
+
+def test_no_budget_is_promised_where_none_would_do_for_one_of_the_metrics():
+    result = in_doubt(0.4, *BOTH)
+    assert budget_for(result.judged, 0.03, GateMetric.LATENCY) > 40
+    assert budget_that_tells(result) is None and headline(result).endswith("; cannot tell of memory, either")

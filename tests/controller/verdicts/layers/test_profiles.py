@@ -165,7 +165,7 @@ def test_layers_and_latency_that_agree_but_not_on_how_much_are_told_with_what_co
     second = chain("b", [layer(order, 2_000_000) for order in range(2)], unprofiled_ns=3_000_000)
     (sentence,) = compared(first, second).remarks
     assert sentence.startswith("the layers take ×2.00 the time, the model without counters ×3.00: verdicts and ratios")
-    assert "what counters cost, 500.0 µs and 500.0 µs a layer" in sentence
+    assert "what counters cost, 500.0 µs a layer of A and 500.0 µs a layer of B, which" in sentence
     nearer = chain("b", [layer(order, 2_500_000) for order in range(2)], unprofiled_ns=3_000_000)
     assert not compared(first, nearer).remarks
 
