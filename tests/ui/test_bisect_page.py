@@ -1,5 +1,6 @@
 """The page of bisects over a real store: the form, the answer, the line of verdicts, and one that has none yet."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -9,6 +10,7 @@ import opened_pages
 from controller.tiny_models import save, tiny_classifier
 from enginebench_controller.home import default_home
 from enginebench_ui.pages import BISECT
+from offered import engine, target
 from opened_pages import button, texts
 
 pytestmark = pytest.mark.slow
@@ -68,3 +70,24 @@ def test_what_is_wrong_is_told_beside_the_field(home, tmp_path):
     app = opened(model=model.digest, good="1.20.0", bad="1.22.0")
     assert not app.button(key="run").disabled
     assert "enginebench bisect --engine=onnxruntime --good=1.20.0 --bad=1.22.0 tiny" in app.code[0].value
+
+
+def test_an_engine_of_somebody_else_that_this_machine_has_can_be_bisected(home, tmp_path):
+    model = home.library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"))
+    home.store.save_snapshot(target(engine("somebodys", "an environment of its own")))
+    app = opened(model=model.digest, engine="somebodys", good="1.0", bad="2.0")
+    assert not app.error
+    assert "enginebench bisect --engine=somebodys --good=1.0 --bad=2.0 tiny" in app.code[0].value
+    assert not app.button(key="run").disabled
+
+
+def test_each_bisect_of_the_list_says_from_where_to_where_however_long_its_name(home):
+    for number, bad in enumerate(("1.21.0", "1.22.0")):
+        candidates = ("1.20.0", bad)
+        fields = {"candidates": candidates, "option": "a_long_name_of_an_option", "model": f"{'a-long-name-' * 3}.onnx"}
+        order = invented_bisects.ORDER.model_copy(update=fields)
+        made = replace(invented_bisects.search(None), id=f"5ea4c000000{number}", name=order.name)
+        home.store.add_search(replace(made, order=order.model_dump(mode="json")))
+    offered = opened().selectbox(key="id").options
+    assert [("1.20.0 to 1.21.0" in one, "1.20.0 to 1.22.0" in one) for one in offered].count((True, False)) == 1
+    assert [("1.20.0 to 1.21.0" in one, "1.20.0 to 1.22.0" in one) for one in offered].count((False, True)) == 1

@@ -10,6 +10,7 @@ import invented
 import opened_pages
 from controller.tiny_models import save, tiny_classifier
 from controller.verdicts.chains import ENGINE, OTHER_ENGINE, chain, layer
+from enginebench_controller.errors import StoreError
 from enginebench_controller.home import default_home
 from enginebench_controller.records import (
     Configuration,
@@ -283,6 +284,25 @@ def test_the_summary_lists_types_and_what_is_left_out(filled):
     assert list(types["B layers"]) == ["f32 ×1, u8 ×1"]
     app = opened(a=key("fake"), b=key("fake-other"), without="Conv")
     assert "No type is included: tick one in the table." in texts(app.info)
+
+
+@pytest.mark.parametrize("view", ["Performance summary", KERNELS, PRECISIONS])
+def test_a_model_s_record_that_cannot_be_read_takes_no_layers_away(filled, view):
+    (record := default_home().path / "models" / ("ef" * 32) / "version.json").parent.mkdir(parents=True)
+    record.write_text('{"broken', encoding="utf-8")
+    app = opened(a=key("fake"), b=key("fake-other"), view=view)
+    assert not app.error
+    assert tables(app)
+
+
+def test_layers_that_cannot_be_read_are_a_banner_below_the_verdict(filled, monkeypatch):
+    def damaged(*_):
+        raise StoreError("these layers cannot be read")
+
+    monkeypatch.setattr(Store, "whole_profiles", damaged)
+    app = opened(a=key("fake"), b=key("fake-other"))
+    assert texts(app.error) == ["these layers cannot be read"]
+    assert any("B is faster" in text for text in texts(app.markdown))
 
 
 def test_inference_time_shows_throughput_and_then_latency(filled):

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import invented
 from controller.tiny_models import save, tiny_classifier
@@ -218,6 +219,47 @@ def test_an_open_loop_on_inputs_of_ones_own_is_the_same_in_a_form_that_begins_wi
     app = opened(NEW_BENCHMARK, **dict(address_of(plan)))
     assert texts(app.error) == []
     assert make_plan(tomllib.loads(app.code[0].value), "t").document() == plan
+
+
+@pytest.fixture
+def photos(tmp_path):
+    (folder := tmp_path / "photos").mkdir()
+    Image.new("RGB", (8, 8)).save(folder / "a.png")
+    return folder
+
+
+def test_how_images_become_tensors_is_typed_as_people_write_it(asked, model, photos):
+    typed = {"image_scale": "1/255", "image_mean": "0.485 0.456 0.406", "image_std": "58.395/255, 0.224 0.225"}
+    app = opened(NEW_BENCHMARK, model=model.digest, engine="x", folder=str(photos), **typed)
+    assert texts(app.error) == []
+    image = tomllib.loads(app.code[0].value)["image"]
+    assert image["scale"] == 1 / 255
+    assert (image["mean"], image["std"]) == ([0.485, 0.456, 0.406], [58.395 / 255, 0.224, 0.225])
+    for label, usual in (("scale", "1/255"), ("mean", "0"), ("deviation", "1")):
+        (field,) = (one for one in app.text_input if one.label == f"Image {label}")
+        assert field.placeholder == usual
+        assert texts(field.set_value(usual).run().error) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "std", "told"),
+    [
+        ("photos", "0", "the standard deviation of an image's channel cannot be 0"),
+        ("photos", "0.1,0.2", "2 numbers are given as std of 3 channels: give one each"),
+        ("lost", "1", "cannot read the folder of inputs"),
+        ("", "1", "holds no inputs"),
+    ],
+)
+def test_inputs_that_a_run_would_refuse_cannot_be_started(asked, model, tmp_path, photos, folder, std, told):
+    app = opened(NEW_BENCHMARK, model=model.digest, engine="x", folder=str(tmp_path / folder), image_std=std)
+    assert told in texts(app.error)[0]
+    assert app.button(key="run").disabled
+
+
+def test_a_folder_is_named_in_full_as_a_job_runs_elsewhere(asked, model, photos, monkeypatch):
+    monkeypatch.chdir(photos.parent)
+    app = opened(NEW_BENCHMARK, model=model.digest, engine="x", folder="photos")
+    assert tomllib.loads(app.code[0].value)["input_folder"] == str(photos)
 
 
 def test_the_rate_of_an_open_loop_is_taken_over(asked, model):

@@ -203,6 +203,14 @@ def test_advice_links_to_the_layers_it_is_about(swept):
     assert "id=baseline&view=Layer+results&data=Baseline+ms&layer=2" in links(app).values()
 
 
+def test_a_model_s_record_that_cannot_be_read_takes_no_profile_away(swept):
+    (record := default_home().path / "models" / ("ef" * 32) / "version.json").parent.mkdir(parents=True)
+    record.write_text('{"broken', encoding="utf-8")
+    for app in every_view(id=invented_sweeps.baseline().id):
+        assert not app.error
+        assert metrics(app)
+
+
 def test_without_a_sweep_the_page_says_what_it_would_take(store):
     store.add_profile(invented_sweeps.baseline())
     app = opened(PROFILE, id="baseline")

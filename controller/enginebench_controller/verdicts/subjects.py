@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Benchmark, Measurement, ModelVersion, Profile
 from enginebench_controller.store.naming import shortest
@@ -205,10 +205,18 @@ def compare_whole_profiles(
     layered, missing = [one for one in profiles if one.layers], first_failures(profiles)
     if missing and len(layered) < 2:
         raise InputError("\n".join(["a comparison needs two profiles with layers", *missing]))
-    held = home.library.versions()
-    known = [*home.store.models(), *held]
+    held = held_models(home)
+    known = [*home.store.models(), *(held or ())]
     found = compare_profiles(layered, home.store.peaks(), practical, known, held)
     return replace(found, remarks=(*map(str.strip, missing), *found.remarks)), soundness(profiles)
+
+
+def held_models(home: Home) -> list[ModelVersion] | None:
+    """What the library holds, by which advice goes; None where a record cannot be read: layers are told without."""
+    try:
+        return home.library.versions()
+    except StoreError:
+        return None
 
 
 def _nearest_words(sides: Sequence[Sequence[Measurement]], models: Collection[ModelVersion]) -> str:

@@ -1,6 +1,8 @@
 """A preview says what a plan comes to, and in the planner's words why it cannot be, without changing anything."""
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from controller.tiny_models import save, tiny_classifier
 from enginebench_controller.home import Home
@@ -52,6 +54,41 @@ def test_what_is_wrong_with_a_single_model_or_a_stop_rule_is_one_reason(library,
     assert "shorter than duration" in short
     (nobody,) = preview(library, plan(digest), [target(engine("a", formats=["openvino_ir"]))]).refusals[:1]
     assert nobody == "no engine on these targets reads these models"
+
+
+def test_inputs_of_a_folder_are_looked_at_by_name_and_header(library, digest, tmp_path):
+    def said(folder, model=digest, **image):
+        asked = plan(model, batch=[1, 2], input_folder=str(folder), image=image)
+        return preview(library, asked, [target(engine("a"))])
+
+    (folder := tmp_path / "photos").mkdir()
+    (none,) = said(folder).refusals
+    assert none == f"{folder} holds no inputs: put .npy, .npz, .png or .jpg files there"
+    np.save(folder / "a.npy", np.zeros((3, 4, 4)))
+    (wide,) = said(folder).refusals
+    assert "has elements of type float64, and input 'x' takes float32" in wide
+    np.save(folder / "a.npy", np.zeros((3, 4, 4), np.float32))  # written in place: the folder is as old as before
+    assert said(folder).expansion
+    Image.new("RGB", (8, 8)).save(folder / "b.png")
+    (flat,) = said(folder, std=[0.0]).refusals
+    assert "cannot be 0" in flat
+    (few,) = said(folder, mean=[0.1, 0.2]).refusals
+    assert few == "2 numbers are given as mean of 3 channels: give one each"
+    assert said(folder, mean=[0.1, 0.2, 0.3]).expansion
+    for model in (digest, "zoo:resnet50"):
+        (lost,) = said(tmp_path / "lost", model).refusals
+        assert lost == f"cannot read the folder of inputs {tmp_path / 'lost'}: No such file or directory"
+
+
+def test_a_folder_that_can_have_no_name_is_refused(library, digest):
+    (told,) = preview(library, plan(digest, input_folder="photos\0"), [target(engine("a"))]).refusals
+    assert "embedded null byte" in told
+
+
+def test_a_folder_that_no_input_needs_is_told(library, digest, tmp_path):
+    asked = plan(digest, input_folder=str(tmp_path), input_values={"x": "ones"})
+    (told,) = preview(library, asked, [target(engine("a"))]).refusals
+    assert told == f"every input has its --input, so nothing is taken from {tmp_path}: leave one of them out"
 
 
 def test_a_model_of_the_zoo_is_not_built_for_a_look(library, tmp_path):

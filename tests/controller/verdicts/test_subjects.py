@@ -10,7 +10,7 @@ import invented_profiles
 from controller.verdicts.chains import chain, layer
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
-from enginebench_controller.records import HostFacts
+from enginebench_controller.records import Derivation, DerivationKind, HostFacts
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.subjects import compare_whole_profiles, find_subjects
 
@@ -54,6 +54,21 @@ def test_advice_in_a_comparison_of_profiles_goes_by_the_models_of_the_home(tmp_p
     sides = [chain(one, [layer(0, 1_000_000)], host=vnni) for one in ("a", "b")]
     told = [one.remedy for one in compare_whole_profiles(home, sides, 0.05)[0].advice if one.rule == "int8-unused"]
     assert len(told) == 2 and all("was removed" in one for one in told)
+
+
+def test_a_model_s_record_that_cannot_be_read_costs_advice_alone(tmp_path):
+    home = Home(tmp_path)
+    home.store.save_model(invented.model("ab" * 32, "net"))
+    made = Derivation(DerivationKind.QUANTIZED)
+    home.store.save_model(invented.model("cd" * 32, "net-int8", parent_digest="ab" * 32, derivation=made))
+    (record := home.path / "models" / ("ef" * 32) / "version.json").parent.mkdir(parents=True)
+    record.write_text('{"broken', encoding="utf-8")
+    known = {"host": HostFacts(isa=("avx512_vnni",)), "model_digest": "ab" * 32}
+    sides = [chain(one, [layer(0, 1_000_000)], **known) for one in ("a", "b")]
+    found = compare_whole_profiles(home, sides, 0.05)[0]
+    assert len(found.pairs) == 1
+    told = [one.remedy for one in found.advice if one.rule == "int8-unused"]
+    assert len(told) == 2 and all("there is one already, net-int8" in one for one in told)
 
 
 def test_a_name_that_means_two_kinds_is_the_benchmark_and_that_is_said(store):

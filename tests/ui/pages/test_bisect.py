@@ -33,6 +33,12 @@ def test_each_field_is_told_what_is_wrong_with_it_in_the_words_of_the_command():
     assert not BisectForm("net", "onnxruntime", "1.20.0").is_whole
 
 
+def test_an_engine_that_the_form_offers_is_not_refused():
+    wish = BisectForm("net", "somebodys", "1.0", "2.0")
+    assert refusals(wish, {"somebodys"}) == {}
+    assert "somebodys is no engine of ours" in refusals(wish)["engine"]
+
+
 def test_the_way_has_each_version_in_its_order_with_verdict_and_ratio():
     steps = way(VERSIONS, ANSWER.gates, ANSWER.culprit)
     assert [one.name for one in steps] == list(VERSIONS)

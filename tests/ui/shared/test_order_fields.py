@@ -18,6 +18,8 @@ from enginebench_ui.shared.order_fields import (
     file_name,
     listed,
     model_names,
+    number,
+    numbers,
     options,
     shapes,
     stated,
@@ -47,6 +49,15 @@ def test_lists_shapes_and_options_are_taken_apart():
         options("nonsense")
     with pytest.raises(InputError, match="nonsense"):
         shapes("nonsense")
+
+
+def test_numbers_may_be_fractions_and_stand_with_spaces():
+    assert number(" 1 / 255 ") == pytest.approx(0.003921568627)
+    assert [number(text) for text in ("", "0.5", "much", "1/0", "1/255/2")] == ["", "0.5", "much", "1/0", "1/255/2"]
+    for text in ("0.485 0.456 0.406", "0.485, 0.456,0.406", "0.485;0.456 ; 0.406"):
+        assert numbers(text) == ["0.485", "0.456", "0.406"]
+    assert numbers("51 / 255, 1/4 0.5") == [0.2, 0.25, "0.5"]
+    assert numbers(" ") == []
 
 
 def test_an_order_is_named_after_what_it_measures():

@@ -1,8 +1,10 @@
 """What a form offers, and from what it holds to the fields of a plan and back; names of uploads are checked here."""
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any, get_args
@@ -101,6 +103,19 @@ def stated(fields: Mapping[str, Any]) -> Fields:
 def listed(text: str) -> list[str]:
     """Return the parts of "1, 2, 4"."""
     return [part for part in separated(text.replace(";", ",")) if part]
+
+
+def number(text: str) -> float | str:
+    """Return what "1/255" comes to; any other text as it is, which a plan reads or refuses."""
+    above, is_fraction, below = text.partition("/")
+    with suppress(ValueError, ZeroDivisionError):
+        return float(above) / float(below) if is_fraction else text
+    return text
+
+
+def numbers(text: str) -> list[float | str]:
+    """Return the numbers of "0.485, 0.456 0.406", of which each may be a fraction."""
+    return [number(part) for part in listed(",".join(re.sub(r"\s*/\s*", "/", text).split()))]
 
 
 def shapes(text: str) -> dict[str, str]:

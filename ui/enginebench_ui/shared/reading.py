@@ -14,7 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
 
-from enginebench_controller.errors import EnginebenchError, InputError, ModelError
+from enginebench_controller.errors import EnginebenchError, InputError, ModelError, StoreError
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.graph.analysis import CountedModel, counted_model
 from enginebench_controller.home import default_home, home_to_read
@@ -318,6 +318,17 @@ def known_models() -> tuple[ModelVersion, ...]:
 def _known_models(store: Store, library_generation: str) -> tuple[ModelVersion, ...]:
     held = {one.digest: one for one in library().versions()}
     return (*held.values(), *(one for one in store.models() if one.digest not in held))
+
+
+def models_to_advise_by() -> tuple[tuple[ModelVersion, ...], tuple[ModelVersion, ...] | None]:
+    """Return the models that are known, and those that the library holds; None where a record there cannot be read.
+
+    Layers are shown without it.
+    """
+    try:
+        return known_models(), tuple(library().versions())
+    except StoreError:
+        return models(), None
 
 
 def measured_cells(model_digests: Iterable[str]) -> tuple[MeasuredCell, ...]:

@@ -23,6 +23,11 @@ from enginebench_ui.shared.text import SEARCH_NOUNS, count_of, inert, instant, s
 _LONGEST_NAME = 60
 
 
+def shown_name(search: Search) -> str:
+    """What a list calls a search: its name, without the middle of a long one."""
+    return shortened(search.name, _LONGEST_NAME)
+
+
 def search_sentence(search: Search) -> str | None:
     """What a search has come to, in a sentence; None while it has no answer, and of what a newer enginebench says."""
     if search.answer is not None and search.kind is SearchKind.RECOMMEND:
@@ -50,9 +55,7 @@ def choose_search(found: Sequence[Search], words_of: Callable[[Search], str]) ->
     if asked and asked not in by_id:
         st.warning(f"There is no search {inert(asked)} here; the newest is shown.", icon=":material/warning:")
     labels = {
-        one.id: " · ".join(
-            filter(None, (shortened(one.name, _LONGEST_NAME), words_of(one), instant(one.created_at_unix_ns), one.id))
-        )
+        one.id: " · ".join(filter(None, (shown_name(one), words_of(one), instant(one.created_at_unix_ns), one.id)))
         for one in found
     }
     return by_id[choose_one("Shown", labels, "id", default=found[0].id)]

@@ -19,6 +19,7 @@ from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.layers.advice import Advice, Severity
 from enginebench_controller.verdicts.layers.advisor import advise as advise_on
 from enginebench_controller.verdicts.pruning.prospects import sweep_for
+from enginebench_controller.verdicts.subjects import held_models
 from enginebench_controller.verdicts.words import first_failures, milliseconds
 
 _STYLES = {Severity.WARNING: "yellow", Severity.GAIN: "green", Severity.NOTE: "cyan"}
@@ -47,15 +48,15 @@ def advise(
     store = default_home().store
     subject = _subject(store, profile)
     other = None if against is None else _subject(store, against)
-    held = default_home().library.versions()
-    known = [*store.models(), *held]
+    held = held_models(default_home())
+    known = [*store.models(), *(held or ())]
     advice = advise_on(
         subject,
         other,
         store.peaks(subject.target),
         imposed_on(store, subject),
         int8_versions(known, subject.model_digest),
-        is_model_gone=is_gone(subject.model_digest, known, held),
+        is_model_gone=held is not None and is_gone(subject.model_digest, known, held),
     )
     if json:
         print_json(advice_document(subject, other, advice))

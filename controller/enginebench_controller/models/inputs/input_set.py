@@ -193,9 +193,10 @@ def _usable(folder: Path) -> tuple[list[Path], int]:
     """The files that can be inputs, by name, and how many others there are. Raises `InputError`."""
     try:
         paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the latter of what no path can be
         way = "; put the file into a folder of its own and name that" if folder.is_file() else ""
-        raise InputError(f"cannot read the folder of inputs {folder}: {error.strerror}{way}") from None
+        why = getattr(error, "strerror", error)
+        raise InputError(f"cannot read the folder of inputs {folder}: {why}{way}") from None
     usable = [path for path in paths if path.suffix.lower() in {NPY, NPZ, *IMAGE_SUFFIXES}]
     if not usable:
         raise InputError(f"{folder} holds no inputs: put .npy, .npz, .png or .jpg files there")

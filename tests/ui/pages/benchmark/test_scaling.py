@@ -100,6 +100,8 @@ def test_the_first_line_is_the_thickest_and_names_its_best_and_worst(line):
 
     assert first.line.width > second.line.width
     assert list(first.text) == ["worst", "", "best", ""]
+    above, below = first.textposition[0], first.textposition[2]
+    assert (above, below) == ("top center", "bottom center"), "a label would lie on the line that goes on from there"
     assert second.text is None
     assert first.line.color != second.line.color
     assert first.marker.symbol != second.marker.symbol

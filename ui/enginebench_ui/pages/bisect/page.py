@@ -28,6 +28,7 @@ from enginebench_ui.shared.searches import (
     show_open,
     show_refusal,
     show_steps,
+    shown_name,
     start_search,
 )
 from enginebench_ui.shared.showing import nothing_yet, table
@@ -61,7 +62,7 @@ def choose_wish() -> BisectForm:
         "Worse by", key="worse", bind=BIND, placeholder="5%", help="From which difference on it counts."
     )
     wish = BisectForm(model or "", engine, good, bad, worse)
-    wrong = refusals(wish)
+    wrong = refusals(wish, _engines())
     for column, name in zip(columns[1:], ("engine", "good", "bad", "worse"), strict=True):
         with column:
             show_refusal(wrong.get(name))
@@ -92,7 +93,7 @@ def show_form() -> None:
     """Show what is asked for, and the button that starts the bisect as a job."""
     with st.container(border=True, key="order", gap="small"):
         wish = choose_wish()
-        can_start = wish.is_whole and not refusals(wish)
+        can_start = wish.is_whole and not refusals(wish, _engines())
         (model,) = plain_names([wish.model], reading.versions())
         words = arguments(replace(wish, model=model))
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -175,10 +176,10 @@ def show_layers(answer: BisectAnswer) -> None:
 
 
 def what_is_bisected(search: Search) -> str:
-    """Say from where to where, for the list, of a search whose name does not: those of before 2026-12."""
+    """Say from where to where, for the list, of a search whose name there does not: an old one, or one cut short."""
     order = make_order(search.order)
     ends = f"{order.labels[0]} to {order.labels[-1]}"
-    return "" if ends in search.name else ends
+    return "" if ends in shown_name(search) else ends
 
 
 def show() -> None:

@@ -1,7 +1,7 @@
 """A bisect shaped: the form as a command, the way through the candidates as a line, gates and layers as rows."""
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -35,8 +35,11 @@ class BisectForm:
         return all((self.model, self.engine, self.good.strip(), self.bad.strip()))
 
 
-def refusals(wish: BisectForm) -> dict[str, str]:
-    """Return what is wrong with each field, in the words of the command, by the field's name."""
+def refusals(wish: BisectForm, known: Collection[str] = ()) -> dict[str, str]:
+    """Return what is wrong with each field, in the words of the command, by the field's name.
+
+    Engines that are `known` here are somebody else's, too.
+    """
     found = {}
     for name in ("worse", "budget"):
         if text := getattr(wish, name).strip():
@@ -52,7 +55,7 @@ def refusals(wish: BisectForm) -> dict[str, str]:
         found["bad"] = str(error)
     try:
         if wish.engine:
-            package_of(wish.engine)
+            package_of(wish.engine, known)
     except InputError as error:
         found["engine"] = str(error)
     return found

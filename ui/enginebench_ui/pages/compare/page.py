@@ -300,7 +300,7 @@ def _show_analysis(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects, l
     for tab, name in zip(st.tabs(names, key=address.VIEW, bind=address.BIND), names, strict=True):
         if not tab.open:
             continue
-        with tab:
+        with tab, reading.banner_on_error():
             if name == INFERENCE:
                 show_inference(sides, looks)
             else:

@@ -29,8 +29,7 @@ from enginebench_ui.shared.reading import (
     engine_looks,
     kept,
     kept_for_good,
-    known_models,
-    library,
+    models_to_advise_by,
     peaks,
     rightly,
     stamp_of,
@@ -105,9 +104,10 @@ def answers(first: Measurement, second: Measurement) -> tuple[Answer, ...]:
 
 def layers(first_id: str, second_id: str) -> ComparedLayers:
     """Return two profiles compared layer by layer. Raises `InputError` when one is gone or has no layers."""
-    found, known, held = peaks(), known_models(), library().versions()
-    stamp = *stamp_of(found), *((one.digest, one.name) for one in known), *(one.digest for one in held)
-    return _layers(first_id, second_id, stamp, found, known, tuple(held))
+    found, (known, held) = peaks(), models_to_advise_by()
+    here = None if held is None else tuple(one.digest for one in held)
+    stamp = *stamp_of(found), *((one.digest, one.name) for one in known), here
+    return _layers(first_id, second_id, stamp, found, known, held)
 
 
 def report(first: Measurement, second: Measurement) -> str:
@@ -153,7 +153,7 @@ def _layers(
     stamp: tuple[object, ...],
     _peaks: tuple[Peak, ...],
     _known: tuple[ModelVersion, ...],
-    _held: tuple[ModelVersion, ...],
+    _held: tuple[ModelVersion, ...] | None,
 ) -> ComparedLayers:
     found = {one.id: one for one in store.whole_profiles((first_id, second_id))}
     for identity in (first_id, second_id):

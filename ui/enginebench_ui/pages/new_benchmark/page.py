@@ -1,6 +1,7 @@
 """A new benchmark: what is to be measured, what that comes to, and its start as a job of its own."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import streamlit as st
 
@@ -8,6 +9,7 @@ from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import start_job
 from enginebench_controller.plan.expand import Case, expected_range_ns
+from enginebench_controller.plan.options import input_folder
 from enginebench_controller.plan.plan import Plan, make_plan, plan_toml
 from enginebench_controller.plan.preview import Preview, preview
 from enginebench_controller.records import Benchmark, Load
@@ -34,6 +36,8 @@ from enginebench_ui.shared.order_fields import (
     label_name,
     listed,
     most_cores,
+    number,
+    numbers,
     options,
     shapes,
     stated,
@@ -144,7 +148,7 @@ def choose_inputs() -> Fields:
             )
         image = _choose_image() if folder.strip() else {}
     said = {
-        "input_folder": folder.strip(),
+        "input_folder": input_folder(Path(folder.strip())) if folder.strip() else "",
         "image": image,
         "shapes": shapes(shape),
         "batch_axis": by_input(axis, "Batch axes"),
@@ -181,8 +185,8 @@ def _choose_image() -> Fields:
             (second, "deviation", "image_std", "1", "Divided by at last: one number, or one a channel."),
         )
     )
-    said = {"resize": resize, "layout": layout, "scale": scale.strip(), "mean": listed(mean), "std": listed(std)}
-    return stated(said)
+    said = {"resize": resize, "layout": layout, "scale": number(scale.strip())}
+    return stated(said | {"mean": numbers(mean), "std": numbers(std)})
 
 
 def _own_timing() -> Fields:

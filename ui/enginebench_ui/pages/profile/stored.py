@@ -23,8 +23,7 @@ from enginebench_ui.pages.profile.shapes.results import LayerForms, layer_forms
 from enginebench_ui.shared.reading import (
     kept,
     kept_for_good,
-    known_models,
-    library,
+    models_to_advise_by,
     place,
     profile_entries,
     stamp_of,
@@ -105,9 +104,10 @@ def advice(profile: Profile, passes: Sweep) -> tuple[Advice, ...]:
     """Return what the advisor says of a whole profile."""
     found = peaks(profile.target)
     ids = tuple(one.id for one in passes.passes)
-    int8 = int8_versions(known_models(), profile.model_digest)
+    known, held = models_to_advise_by()
+    int8 = int8_versions(known, profile.model_digest)
     digests = tuple(one.digest for one in int8)
-    gone = is_gone(profile.model_digest, known_models(), library().versions())
+    gone = held is not None and is_gone(profile.model_digest, known, held)
     return _advice(profile.id, stamp_of(found), ids, digests, gone, profile, found, passes.passes, int8)
 
 

@@ -212,6 +212,7 @@ def scaling_figure(
 
 def _points(scaling: Scaling, look: LineLook, *, named: bool) -> go.Scatter:
     points = scaling.points
+    most = max((point.value for point in points if point.value is not None), default=None)
     return go.Scatter(
         x=[point.size for point in points],
         y=[point.value for point in points],
@@ -223,7 +224,8 @@ def _points(scaling: Scaling, look: LineLook, *, named: bool) -> go.Scatter:
             "width": 4,
         },
         text=[place_among(point, scaling) or "" for point in points] if named else None,
-        textposition="top center",
+        # Where the line does not go on from there: it comes up to its highest point, and down to its lowest.
+        textposition=["top center" if point.value == most else "bottom center" for point in points],
         name=look.name,
         mode="lines+markers+text" if named else "lines+markers",
         connectgaps=False,
