@@ -33,7 +33,16 @@ from enginebench_controller.verdicts.gate.words import (
 )
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
-from enginebench_controller.verdicts.words import UNKNOWN, Remark, condensed, failure_sentence, ranges, rate, whose
+from enginebench_controller.verdicts.words import (
+    UNKNOWN,
+    Remark,
+    condensed,
+    failure_sentence,
+    milliseconds,
+    ranges,
+    rate,
+    whose,
+)
 
 SOURCE_MARKS = {ReadbackSource.ENGINE_API: "", ReadbackSource.OBSERVED: "°", ReadbackSource.ASSUMED: "?"}
 UNLIKE_OUTPUTS = "≠"
@@ -109,8 +118,8 @@ def print_across(title: str, found: AcrossTargets) -> None:
     rows: list[list[object]] = []
     for one in found.rows:
         row: list[object] = [one.group] if len(kinds) > 1 else []
-        row += [one.model_name, one.engine, one.configuration, one.targets, _ms(one.median_ns)]
-        spread = f"{_ms(one.low_ns)} … {_ms(one.high_ns)}"
+        row += [one.model_name, one.engine, one.configuration, one.targets, milliseconds(one.median_ns)]
+        spread = f"{milliseconds(one.low_ns)} … {milliseconds(one.high_ns)}"
         rows.append([*row, spread, len(one.doubtful) or "", len(one.failed) or ""])
     print_table(title, headings, rows)
     if len(kinds) == 1:
@@ -199,14 +208,14 @@ def _row(m: Measurement, check: OutputCheck | None) -> dict[str, object]:
 
 def _median(latency: LatencySummary) -> str:
     half_width = latency.median_relative_half_width
-    return _ms(latency.median_ns) + ("" if half_width is None else f" ±{_percent(half_width)}")
+    return milliseconds(latency.median_ns) + ("" if half_width is None else f" ±{_percent(half_width)}")
 
 
 def _percentile(latency: LatencySummary, percent: float) -> str:
     found = next((one for one in latency.percentiles if one.percent == percent), None)
     if found is None:
         return UNKNOWN
-    return f"n<{found.samples_needed}" if found.value_ns is None else _ms(found.value_ns)
+    return f"n<{found.samples_needed}" if found.value_ns is None else milliseconds(found.value_ns)
 
 
 def _percent(share: float) -> str:
@@ -260,10 +269,6 @@ def _load(chosen: Configuration) -> str:
 
 def _readback(readback: Readback | None) -> str:
     return UNKNOWN if readback is None else f"{readback.value}{SOURCE_MARKS[readback.source]}"
-
-
-def _ms(value_ns: float | None) -> str:
-    return UNKNOWN if value_ns is None else f"{value_ns / 1e6:.3f}"
 
 
 def print_gate(result: GateResult) -> None:

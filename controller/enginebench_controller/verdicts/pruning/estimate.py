@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.records import Layer, Profile, ProfileNode
-from enginebench_controller.stats.layers import mean_ns, ratio, total_ns
+from enginebench_controller.stats.layers import ratio, total_ns
 
 HANDED_OVER = "ORT"
 """The type of a layer that DeepSparse leaves to the ONNX Runtime within it, which gains nothing from zeros."""
@@ -40,7 +40,7 @@ class TimedPart:
 
 def parts_of(passes: Sequence[Profile]) -> tuple[TimedPart, ...]:
     """The parts of passes over one graph, in its order. Raises `ValueError` where the graphs differ."""
-    if len({_graph(one.nodes) for one in passes}) > 1:
+    if len({node_names(one.nodes) for one in passes}) > 1:
         raise ValueError("passes over different graphs have no parts in common")
     held = [_nodes_by_group(one.nodes) for one in passes]
     found = _joined(nodes for groups in held for nodes in groups.values())
@@ -48,7 +48,8 @@ def parts_of(passes: Sequence[Profile]) -> tuple[TimedPart, ...]:
     return tuple(_part_of(nodes, passes, layers) for nodes in sorted(found))
 
 
-def _graph(nodes: Sequence[ProfileNode]) -> tuple[tuple[str, str], ...]:
+def node_names(nodes: Sequence[ProfileNode]) -> tuple[tuple[str, str], ...]:
+    """By what it is told whether two profiles are of one graph: operators and names, in order."""
     return tuple((node.op_type, node.name) for node in nodes)
 
 
@@ -87,7 +88,7 @@ def _part_of(
     ]
     return TimedPart(
         nodes=nodes,
-        times_ns=tuple(map(_time_ns, layers)),
+        times_ns=tuple(map(total_ns, layers)),
         types=tuple(dict.fromkeys(layer.type for layer in layers[0])) if layers else (),
         handed_over=any(layer.type == HANDED_OVER for of_pass in layers for layer in of_pass),
     )
@@ -105,11 +106,6 @@ def _layers_by_group(layers: Iterable[Layer]) -> Mapping[int, Sequence[Layer]]:
         if layer.group is not None:
             groups[layer.group].append(layer)
     return groups
-
-
-def _time_ns(layers: Iterable[Layer]) -> float | None:
-    times = [time for time in map(mean_ns, layers) if time is not None]
-    return sum(times) if times else None
 
 
 PRUNABLE = frozenset({"Conv", "Gemm", "MatMul"})

@@ -15,6 +15,7 @@ from enginebench_controller.verdicts.pruning.estimate import (
     estimate,
     is_prunable,
     latency_ns,
+    node_names,
     once_a_weight,
     series_of,
     sparsity_of,
@@ -226,7 +227,7 @@ def savings_by_layer(profile: Profile, series: Series, expected: PruningEstimate
     A part of the model that several layers run counts for the slowest of them. Empty where the profile is over another
     graph than the sweep.
     """
-    if _names(profile.nodes) != _names(series.dense.nodes):
+    if node_names(profile.nodes) != node_names(series.dense.nodes):
         return {}
     slowest = _slowest_layer_of_groups(profile)
     found: dict[int, Saving] = defaultdict(lambda: Saving(0.0, 0.0))
@@ -255,7 +256,3 @@ def _slowest_layer_of_groups(profile: Profile) -> dict[int | None, int]:
         if known is None or time > (mean_ns(profile.layers[known]) or 0.0):
             slowest[layer.group] = position
     return slowest
-
-
-def _names(nodes: Sequence[ProfileNode]) -> tuple[tuple[str, str], ...]:
-    return tuple((node.op_type, node.name) for node in nodes)
