@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import logging
 import os
+import select
 import shutil
 import signal
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -27,9 +29,8 @@ from enginebench_agent.door.interceptors import Counting, EndedCall, interceptor
 from enginebench_agent.environments.discovery import Discovery
 from enginebench_agent.errors import SetupError
 from enginebench_agent.files.cache import FileCache
-from enginebench_agent.machine.alone import alone_here
+from enginebench_agent.runs.block_clock import IdleLoop
 from enginebench_agent.runs.calibrations import PeakFile
-from enginebench_agent.runs.idle_loop import IdleLoop
 from enginebench_agent.runs.queue import Lease
 from enginebench_agent.runs.reservations import Reservations
 from enginebench_agent.runs.supervisor import Supervisor
@@ -117,6 +118,11 @@ SERVER_OPTIONS = (
     ("grpc.max_concurrent_streams", 256),
 )
 
+ALONE = "\0enginebench-alone"
+"""The name of the socket of whoever has this machine alone. Without a place in the file system: all processes share it
+that share a network."""
+ALONE_POLL_SECONDS = 0.2
+
 Announcing = Callable[[int], AbstractAsyncContextManager[None]]
 """Announces the agent that listens at this port while a block lasts."""
 
@@ -129,7 +135,8 @@ class ServeOptions:
 
     `trusted_models` are digests of models that may run although their format can execute code. Metrics are served at
     `metrics_host` where there is a `metrics_port`. `tls` is the folder of the TLS files, by default the one in the data
-    folder; `plain_text` leaves them aside. `announce` tells the local network, where callers need a certificate.
+    folder; `plain_text` leaves them aside. `announce` tells the local network, where callers need a certificate. Of all
+    agents that are started `alone`, one at a time is on a machine, and the others wait.
     """
 
     host: str
@@ -167,10 +174,41 @@ def serve(options: ServeOptions) -> None:
     if options.exit_with_stdin:
         check_stdin()
     options.folder.prepare()
-    alone = alone_here(with_stdin=options.exit_with_stdin) if options.alone else contextlib.nullcontext()
+    alone = _alone_here(with_stdin=options.exit_with_stdin) if options.alone else contextlib.nullcontext()
     lock = options.folder.locked(with_stdin=options.exit_with_stdin)
     with alone, lock, asyncio.Runner(loop_factory=IdleLoop) as runner:
         runner.run(_serve(options, entrance, announcing))
+
+
+@contextlib.contextmanager
+def _alone_here(*, with_stdin: bool) -> Iterator[None]:
+    """Wait until no other agent has this machine alone, by whomever it was started, and have it for the block.
+
+    What is held is the name of a socket. Every user of the machine reaches it, a temporary folder of one's own, as
+    batch systems give each job, hides none, no file is left behind, and the kernel frees it with its process, however
+    that ends. Raises `SetupError` when `with_stdin` and standard input ends meanwhile: whoever started this is gone.
+    """
+    with socket.socket(socket.AF_UNIX) as held:
+        if not _is_ours(held):
+            _log.info("another agent has this machine alone: waiting for it to end")
+            while not _is_ours(held):
+                _pause(with_stdin=with_stdin)
+        yield
+
+
+def _is_ours(held: socket.socket) -> bool:
+    try:
+        held.bind(ALONE)
+    except OSError:
+        return False
+    return True
+
+
+def _pause(*, with_stdin: bool) -> None:
+    if not with_stdin:
+        time.sleep(ALONE_POLL_SECONDS)
+    elif select.select([sys.stdin], [], [], ALONE_POLL_SECONDS)[0] and not os.read(sys.stdin.fileno(), 4096):
+        raise SetupError("whoever started this agent is gone: it does not wait for the machine any longer")
 
 
 async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announcing) -> None:

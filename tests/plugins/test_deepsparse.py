@@ -11,9 +11,9 @@ import onnxruntime
 import pytest
 
 from enginebench_plugins import spec
+from enginebench_plugins.engines.deepsparse.compiled import layers_of
 from enginebench_plugins.engines.deepsparse.devices import import_deepsparse, missing
 from enginebench_plugins.engines.deepsparse.network import restamp
-from enginebench_plugins.engines.deepsparse.profile import layers_of
 from enginebench_plugins.testing import EngineContract
 from enginebench_plugins.testing.contract_models import Arrays, ContractModel
 

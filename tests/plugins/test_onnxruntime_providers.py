@@ -10,9 +10,8 @@ from types import SimpleNamespace
 import onnxruntime
 import pytest
 
-from enginebench_plugins.engines.onnxruntime import plugin_providers
-from enginebench_plugins.engines.onnxruntime.devices import find_devices
-from enginebench_plugins.engines.onnxruntime.plugin_providers import ep_device, plugin_devices
+from enginebench_plugins.engines.onnxruntime import devices as devices_module
+from enginebench_plugins.engines.onnxruntime.devices import ep_device, find_devices, plugin_devices
 
 GOOD = """
 def get_ep_names(): return ["WebGpuExecutionProvider", "OpenVINOExecutionProvider"]
@@ -24,9 +23,9 @@ def get_library_path(): return "/nowhere/libprovider.so"
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder for packages that are installed here."""
     monkeypatch.syspath_prepend(tmp_path)
-    plugin_providers._registered.cache_clear()
+    devices_module._registered.cache_clear()
     yield tmp_path
-    plugin_providers._registered.cache_clear()
+    devices_module._registered.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,15 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from enginebench_plugins import spec
-from enginebench_plugins.engines.openvino.original_names import OriginalNames, source_nodes
 from enginebench_plugins.engines.openvino.plugin import OpenVino
 from enginebench_plugins.engines.openvino.profile import single_times_ns
-from enginebench_plugins.engines.openvino.runtime_model import RuntimeLayer, executed_isa, executed_precision
+from enginebench_plugins.engines.openvino.runtime_model import (
+    OriginalNames,
+    RuntimeLayer,
+    executed_isa,
+    executed_precision,
+    source_nodes,
+)
 from enginebench_plugins.testing import compiled, contract_models
 from enginebench_plugins.testing.contract_models import ContractModel
 

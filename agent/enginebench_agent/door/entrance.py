@@ -54,8 +54,12 @@ def require_cryptography() -> None:
 def _mutual_tls(folder: Path) -> Entrance:
     require_cryptography()
     # cryptography is loaded only where it is needed
-    from enginebench_agent.door.callers import peer_of  # noqa: PLC0415
-    from enginebench_agent.door.tls import MaterialFolder, certified_names, server_credentials  # noqa: PLC0415
+    from enginebench_agent.door.tls import (  # noqa: PLC0415
+        MaterialFolder,
+        certified_names,
+        peer_of,
+        server_credentials,
+    )
 
     material = MaterialFolder(folder)
     return Entrance(

@@ -1,9 +1,14 @@
-"""Mutual TLS: the agent's certificate and whom it trusts, read, checked and read again when they change."""
+"""Mutual TLS: the agent's certificate and whom it trusts, read again when they change, and who calls.
+
+First come the files of the TLS folder, read and checked, then the credentials of the port, and last the name and the
+role on the certificate at the other end of a call.
+"""
 
 import logging
 import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +20,18 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from enginebench_agent.errors import SetupError
+from enginebench_agent.door.permissions import Peer
+from enginebench_agent.errors import SetupError, UnauthenticatedError
 from enginebench_proto.agreed.meeting import CA_CERTIFICATE, REVOCATIONS, certificate_name, key_name
-from enginebench_proto.agreed.roles import CertificateKind
+from enginebench_proto.agreed.roles import CertificateKind, Role, role_of
 
 CERTIFICATE, KEY = certificate_name(CertificateKind.AGENT), key_name(CertificateKind.AGENT)
 FILE_NAMES = (CERTIFICATE, KEY, CA_CERTIFICATE, REVOCATIONS)
 REMEDY = "`enginebench ca renew NAME` makes all four files anew"
+ASK = "ask whoever keeps the certificate authority for a new one."
+"""What callers can do about a certificate of theirs."""
 _OPEN_TO_OTHERS = 0o077
 
 _log = logging.getLogger(__name__)
@@ -168,3 +176,55 @@ def _configuration(material: Material) -> Any:
     return grpc.ssl_server_certificate_configuration(
         [(material.key_pem, material.certificate_pem)], root_certificates=material.ca_pem
     )
+
+
+def peer_of(context: Any, material: Material) -> Peer:
+    """The caller of a call.
+
+    The handshake has checked the certificate, but connections live long: since then it may have ended, have been
+    revoked, or the authority been replaced. Raises `UnauthenticatedError`.
+    """
+    pems = context.auth_context().get("x509_pem_cert")
+    if not pems:
+        raise UnauthenticatedError(f"this connection shows no certificate: {ASK}")
+    try:
+        certificate = _certificate(pems[0])
+    except ValueError as error:  # its text is for the log, not for the caller
+        raise UnauthenticatedError(f"this connection's certificate cannot be read: {ASK}") from error
+    peer = Peer(_name_on(certificate), _role_on(certificate))
+    if not _is_issued(pems[0], material.ca_pem):
+        raise UnauthenticatedError(f"the certificate of {peer.name!r} is not from this agent's authority: {ASK}")
+    if certificate.serial_number in material.revoked:
+        raise UnauthenticatedError(f"the certificate of {peer.name!r} was revoked: {ASK}")
+    if datetime.now(UTC) >= certificate.not_valid_after_utc:
+        raise UnauthenticatedError(
+            f"the certificate of {peer.name!r} ended at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC: {ASK}"
+        )
+    return peer
+
+
+@lru_cache(maxsize=256)
+def _certificate(pem: bytes) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(pem)
+
+
+@lru_cache(maxsize=256)
+def _is_issued(pem: bytes, ca_pem: bytes) -> bool:
+    try:
+        _certificate(pem).verify_directly_issued_by(x509.load_pem_x509_certificate(ca_pem))
+    except Exception:  # the library raises whatever its parts do
+        return False
+    return True
+
+
+def _name_on(certificate: x509.Certificate) -> str:
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[0].value) if names else "?"
+
+
+def _role_on(certificate: x509.Certificate) -> Role | None:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
+    return role_of(names.get_values_for_type(x509.UniformResourceIdentifier))

@@ -1,9 +1,12 @@
 """The agent's own clock beside that of a child: whether the blocks took as long as the child tells.
 
 A plugin shares a process with the loop that times it, and can change Python's clock there; here it cannot. Both clocks
-are the kernel's monotonic one, so whatever they differ by is the time that messages take, or a lie.
+are the kernel's monotonic one, so whatever they differ by is the time that messages take, or a lie. By how much the
+agent itself was late to hear of them, its event loop knows, which counts how long it had nothing to do.
 """
 
+import asyncio
+import selectors
 import threading
 import time
 from collections.abc import Sequence
@@ -11,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time_ns
 
-from enginebench_agent.runs.idle_loop import idle_ns
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 TOLERATED_SHARE = 0.05
@@ -160,6 +162,19 @@ class BlockClock:
         return ended_ns - start_ns
 
 
+def _known(readings: Sequence[_Reading]) -> Sequence[_Reading]:
+    """Those messages that were waited for, where there are any: of the others nobody knows when they came."""
+    return [each for each in readings if each.latest_ns - each.earliest_ns <= READY_NS] or readings
+
+
+def _earliest_offset_ns(reading: _Reading) -> int:
+    return reading.earliest_ns - reading.told_ns
+
+
+def _latest_offset_ns(reading: _Reading) -> int:
+    return reading.latest_ns - reading.told_ns
+
+
 @dataclass(frozen=True)
 class _Own:
     """What the agent has done up to a moment, by its clock: how long it used processors and waited for one.
@@ -207,14 +222,40 @@ def waited_ns(task: str) -> int:
         return 0
 
 
-def _known(readings: Sequence[_Reading]) -> Sequence[_Reading]:
-    """Those messages that were waited for, where there are any: of the others nobody knows when they came."""
-    return [each for each in readings if each.latest_ns - each.earliest_ns <= READY_NS] or readings
+def idle_ns() -> int | None:
+    """For how long the running loop has had nothing to do so far, in ns; None where another kind runs, or none."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    return loop.idle_ns if isinstance(loop, IdleLoop) else None
 
 
-def _earliest_offset_ns(reading: _Reading) -> int:
-    return reading.earliest_ns - reading.told_ns
+class IdleLoop(asyncio.SelectorEventLoop):
+    """The loop of an agent, which knows how long it had nothing to do: what it hears after that it hears as it comes.
+
+    All else may make it late, and no account of the kernel's has it: other coroutines, a disk that a file is written
+    to, a lock in /proc that hundreds of processes want.
+    """
+
+    def __init__(self) -> None:
+        self._idle = _IdleSelector()
+        super().__init__(self._idle)
+
+    @property
+    def idle_ns(self) -> int:
+        """For how long it has waited so far while nothing was due, in ns."""
+        return self._idle.idle_ns
 
 
-def _latest_offset_ns(reading: _Reading) -> int:
-    return reading.latest_ns - reading.told_ns
+class _IdleSelector(selectors.DefaultSelector):
+    """Waits as any other one does, and adds up for how long."""
+
+    idle_ns = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        begin_ns = time.perf_counter_ns()
+        try:
+            return super().select(timeout)
+        finally:
+            self.idle_ns += time.perf_counter_ns() - begin_ns

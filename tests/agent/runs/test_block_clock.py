@@ -1,11 +1,19 @@
-"""The agent's clock beside a child's: a lie is found, and what messages take is none."""
+"""The agent's clock beside a child's: a lie is found, and what messages take is none.
 
+And its loop, which tells what it waited from what kept it.
+"""
+
+import asyncio
 import time
+from pathlib import Path
 
 import pytest
 
+from enginebench_agent import server
+from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.runs import block_clock
-from enginebench_agent.runs.block_clock import BlockClock
+from enginebench_agent.runs.block_clock import BlockClock, IdleLoop, idle_ns
+from enginebench_agent.server import ServeOptions, serve
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
@@ -172,8 +180,8 @@ def test_what_the_agent_itself_was_late_for_is_no_lie(monkeypatch: pytest.Monkey
 def test_what_the_agent_was_late_for_while_it_waited_is_no_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside a hundred others: 7.956 s went by for 0.126 s of blocks, and its loop was kept from hearing of them."""
     play = Play(monkeypatch)
-    idle_ns = iter([0, 0, 0, *(200 * MS * number for number in range(1, 3)), *[402 * MS] * 20])
-    monkeypatch.setattr(block_clock, "idle_ns", lambda: next(idle_ns))
+    idle = iter([0, 0, 0, *(200 * MS * number for number in range(1, 3)), *[402 * MS] * 20])
+    monkeypatch.setattr(block_clock, "idle_ns", lambda: next(idle))
     play.clock = BlockClock()
     play.phase()
     play.block(duration_ms=200)
@@ -223,3 +231,38 @@ def test_an_agent_that_stood_still_may_have_heard_late(late_ms: float, busy_ms: 
     clock = BlockClock()
     clock.oversleep(int(late_ms * MS), int(busy_ms * MS), 500 * MS)
     assert clock._delay_ns == may_be_late_ms * MS
+
+
+def test_waiting_counts_and_being_kept_does_not() -> None:
+    async def found() -> tuple[int, int]:
+        begin_ns = idle_ns() or 0
+        await asyncio.sleep(0.1)
+        waited_ns = idle_ns() or 0
+        time.sleep(0.3)
+        await asyncio.sleep(0)
+        return waited_ns - begin_ns, (idle_ns() or 0) - waited_ns
+
+    with asyncio.Runner(loop_factory=IdleLoop) as runner:
+        waited_ns, kept_ns = runner.run(found())
+    assert waited_ns >= 90 * MS
+    assert kept_ns < 200 * MS
+
+
+def test_another_loop_does_not_know_and_neither_does_none() -> None:
+    async def found() -> int | None:
+        return idle_ns()
+
+    assert asyncio.run(found()) is None
+    assert idle_ns() is None
+
+
+def test_an_agent_runs_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int | None] = []
+
+    async def look(*_: object) -> None:
+        seen.append(idle_ns())
+
+    monkeypatch.setattr(server, "_serve", look)
+    serve(ServeOptions("127.0.0.1", 0, DataFolder(tmp_path / "data")))
+    (found,) = seen
+    assert found is not None

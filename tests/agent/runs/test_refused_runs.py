@@ -149,9 +149,7 @@ def test_no_engine_of_ours_takes_an_option_that_could_hold_a_path(name: str) -> 
 
 def _options(engine: str) -> tuple[OptionSpec, ...]:
     """What a plugin's module offers; the engine itself need not be installed."""
-    module = importlib.import_module(
-        f"enginebench_plugins.engines.{engine}.{'options' if engine == 'fake' else 'plugin'}"
-    )
+    module = importlib.import_module(f"enginebench_plugins.engines.{engine}.plugin")
     found = [value for value in vars(module).values() if isinstance(value, tuple)]
     options = tuple(each for value in found for each in value if isinstance(each, OptionSpec))
     assert options

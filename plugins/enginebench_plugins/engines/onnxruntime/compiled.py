@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.engines.onnxruntime.devices import GRAPHICS, PACKAGE, PROVIDER, ep_device, provider_options
 from enginebench_plugins.engines.onnxruntime.optimized_graph import PRODUCTS
-from enginebench_plugins.engines.onnxruntime.plugin_providers import (
-    GRAPHICS,
-    PACKAGE,
-    PROVIDER,
-    ep_device,
-    provider_options,
-)
 from enginebench_plugins.engines.onnxruntime.profile import Recording
 from enginebench_plugins.toolkit.engine import Inferences
 from enginebench_proto.agreed.onnx_wire import MalformedModelError, declared_inputs, declared_tensors

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from enginebench_plugins import spec
-from enginebench_plugins.engines.onnxruntime.devices import import_onnxruntime
+from enginebench_plugins.engines.onnxruntime.devices import find_devices, import_onnxruntime
 from enginebench_plugins.toolkit.engine import refuse_unsupported
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ class OnnxRuntime(spec.Engine):
 
     def devices(self) -> Sequence[spec.Device]:
         """The execution providers of the installed build that find their device."""
-        from enginebench_plugins.engines.onnxruntime.devices import find_devices
-
         return find_devices(import_onnxruntime())
 
     def read(self, source: spec.ModelSource) -> "ReadModel":

@@ -14,14 +14,15 @@ from enginebench_plugins.engines.openvino.devices import (
     import_openvino,
     supported_properties,
 )
-from enginebench_plugins.engines.openvino.original_names import OriginalNames, original_names
 from enginebench_plugins.engines.openvino.profile import profile_layers
 from enginebench_plugins.engines.openvino.request import OpenVinoConcurrentRequest, OpenVinoRequest
 from enginebench_plugins.engines.openvino.runtime_model import (
+    OriginalNames,
     batched_requests,
     executed_isa,
     executed_precision,
     has_known_shapes,
+    original_names,
     runtime_layers,
 )
 from enginebench_plugins.toolkit.engine import Inferences

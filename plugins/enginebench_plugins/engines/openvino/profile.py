@@ -14,9 +14,8 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.engines.openvino.original_names import OriginalNames, origins
 from enginebench_plugins.engines.openvino.request import OpenVinoRequest
-from enginebench_plugins.engines.openvino.runtime_model import RuntimeLayer, runtime_layers
+from enginebench_plugins.engines.openvino.runtime_model import OriginalNames, RuntimeLayer, origins, runtime_layers
 from enginebench_plugins.toolkit.engine import Inferences
 
 NS_PER_US = 1000
