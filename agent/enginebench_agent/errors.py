@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum, auto
 from typing import ClassVar
 
-from enginebench_proto.agreed.words import BUSY, RESERVED
+from enginebench_proto.agreed.words import BUSY, DISK_FULL, RESERVED
 
 
 class ErrorCode(StrEnum):
@@ -16,7 +16,7 @@ class ErrorCode(StrEnum):
     NOT_READY = auto()
     DIFFERENT_RUN = auto()
     UPLOAD_UNDER_WAY = auto()
-    DISK_FULL = auto()
+    DISK_FULL = DISK_FULL
     BUSY = BUSY
     RESERVED = RESERVED
     SHUTTING_DOWN = auto()

@@ -135,6 +135,30 @@ def test_a_target_that_is_lost_in_the_first_step_leaves_a_search_that_begins_the
     assert json.loads(bench.cli("resume", search.id, "--json").stdout)["outcome"] == "found"
 
 
+@pytest.mark.parametrize(
+    ("kind", "asked"), [("bisect", ("--options", THREE, *SLEEPING)), ("recommend", ONE)], ids=["bisect", "recommend"]
+)
+def test_an_agent_that_cannot_write_gives_no_answer_and_the_search_goes_on_once_it_can(
+    bench: Bench, model: Path, start_agent: Callable[..., AgentProcess], kind: str, asked: tuple[str, ...]
+) -> None:
+    store, agent = Home(bench.home).store, start_agent("nuc")
+    bench.cli("targets", "add", "nuc", agent.address)
+    spool = agent.data_dir / "spool"
+    away = spool.rename(agent.data_dir / "away")
+    said = bench.cli(kind, model, *asked, "--target", "nuc", expect=3)
+    (search,) = store.searches()
+    for again in (said, bench.cli("resume", search.id, expect=3)):
+        assert "error: target 'nuc' could not measure fake: the agent could not " in again.stderr
+        assert f"`enginebench resume {search.id}` goes on with it" in again.stderr
+    assert store.search(search.id).answer is None
+    assert len(store.steps_of(search.id)) == 2, "each command tried once"
+
+    away.rename(spool)
+    bench.cli("resume", search.id, timeout=280)
+    found = bench.json("show", search.id)
+    assert found.get("finding", found.get("outcome")) in ("culprit", "found")
+
+
 def _other_kernel(answer: bytes) -> bytes:
     response = agent_pb2.GetHostResponse.FromString(answer)
     response.host.kernel = "9.9.9"

@@ -167,7 +167,7 @@ def test_a_target_that_does_not_answer_is_asked_another_time(bench: Bench, model
     refused = bench.cli("resume", "--json", expect=3)
     assert "does not answer" in refused.stdout
     reminded = bench.cli("run", model, "--target", "edge", expect=3)
-    assert "1 results of interrupted commands are missing: `enginebench resume`" in reminded.stderr
+    assert "1 result of interrupted commands is missing: `enginebench resume`" in reminded.stderr
     agent.restart()
     (told,) = bench.json("resume", "--target", "edge")["plans"]
 

@@ -15,6 +15,7 @@ from enginebench_proto.v1.run_pb2 import (
     FAILURE_KIND_INTERNAL,
     FAILURE_KIND_OUT_OF_MEMORY,
     FAILURE_KIND_REFUSED,
+    FAILURE_KIND_SHORTAGE,
     FAILURE_KIND_TIMED_OUT,
     OUTCOME_CANCELLED,
     OUTCOME_FAILED,
@@ -127,9 +128,11 @@ def of_reservation(reason: str) -> Failure:
 
 def of_unstartable(reason: str, number: int | None = None) -> Failure:
     """An environment whose interpreter cannot be started, for the cause of that errno."""
+    if number in SHORTAGES:
+        return _short(SHORTAGES[number], detail=reason)
     return Failure(
         kind=FAILURE_KIND_ENGINE_UNAVAILABLE,
-        message=SHORTAGES.get(number or 0, "the environment of this engine is broken; remove it and add it again"),
+        message="the environment of this engine is broken; remove it and add it again",
         detail=reason,
     )
 
@@ -152,12 +155,22 @@ def of_clock(seen_ns: int, told_ns: int, phase: str) -> Failure:
 
 def of_shortage(number: int, phase: str) -> Failure:
     """A run for which the agent could not get one of `SHORTAGES`."""
-    return of_defect(SHORTAGES[number], phase)
+    return _short(SHORTAGES[number], phase)
 
 
 def of_full_disk(phase: str) -> Failure:
     """A run whose blocks or result found no room on the agent's disk."""
-    return of_defect("the agent's disk is full: make room in its data folder, then run it again", phase)
+    return _short("the agent's disk is full: make room in its data folder, then run it again", phase)
+
+
+def of_unwritten(reason: str) -> Failure:
+    """A run whose result the agent could not keep."""
+    text = "the agent could not write the result to its spool; make room on its disk, then run it again"
+    return _short(text, detail=reason)
+
+
+def _short(message: str, phase: str = "", detail: str = "") -> Failure:
+    return Failure(kind=FAILURE_KIND_SHORTAGE, message=message, detail=detail, phase=phase)
 
 
 def of_damage(folder: Path, reason: str) -> Failure:

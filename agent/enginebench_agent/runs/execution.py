@@ -184,8 +184,7 @@ class Execution:
             await run_to_end(self._store, result)
         except Exception as error:  # whatever it was, the run must end, and its watchers must hear of it
             _log.exception("result cannot be spooled")
-            text = "the agent could not write the result to its spool; make room on its disk, then run it again"
-            run.unspooled = result = run.complete(endings.failed(endings.of_defect(text, detail=str(error))))
+            run.unspooled = result = run.complete(endings.failed(endings.of_unwritten(str(error))))
         return result
 
     def _store(self, result: RunResult) -> None:

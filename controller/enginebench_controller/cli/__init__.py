@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.console import complain
+from enginebench_controller.cli.console import check_stdout, complain
 from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError, code_of, wrong_value
 from enginebench_controller.home import JOB_VARIABLE
 from enginebench_proto.agreed import logs
@@ -183,6 +183,7 @@ def _never_run() -> None:
 
 def _tell_version(asked: bool) -> None:
     if asked:
+        check_stdout()
         print(importlib.metadata.version("enginebench"))  # data
         raise typer.Exit
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from enginebench_controller.cli.fitting import WHOLE, TableColumn, fitted, kind_of, shortened, told_apart
-from enginebench_controller.errors import ExitCode
+from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.home import JOB_VARIABLE
 
@@ -64,17 +64,31 @@ def without_marks(text: str) -> str:
     return text.replace("`", "")
 
 
+def check_stdout() -> None:
+    """Raises `InputError` where stdout was closed, as by `>&-`, and what a program is to read would be lost in silence.
+
+    Tables may be: whoever closes stdout does not want to look at them.
+    """
+    if sys.__stdout__ is None and getattr(sys.stdout, "name", "") == os.devnull:  # which `keep_streams` put there
+        raise InputError("standard output is closed, and what was asked for would be lost: send it to a file or a pipe")
+
+
 def print_json(document: Any) -> None:
-    """One JSON document on stdout."""
+    """One JSON document on stdout. Raises `InputError` as `check_stdout` does."""
+    check_stdout()
     json.dump(document, sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
 
 def print_export(text: str | None, output: Path | None) -> None:
-    """An export on stdout, or, where there is no text, a remark on the file that it went to."""
+    """An export on stdout, or, where there is no text, a remark on the file that it went to.
+
+    Raises `InputError` as `check_stdout` does.
+    """
     if text is None:
         remark(f"wrote {output}")
     else:
+        check_stdout()
         typer.echo(text, nl=False)
 
 
@@ -95,8 +109,9 @@ def print_table(
 ) -> list[str]:
     """A table on stdout; each column is a heading and whether it holds numbers. Title and headings are plain text.
 
-    It fits into the width that was asked for, unless it is to be `whole`; what is missing is said below. `of` is how
-    many rows there are, where these are the first of them. Returns the headings of all that is there to be seen.
+    It fits into the width that was asked for, and what is missing is said below; if it is to be `whole`, cells have as
+    many lines as they need instead. `of` is how many rows there are, where these are the first of them. Returns the
+    headings of all that is there to be seen.
     """
     table, shown = make_table(title, columns, rows, None if whole else asked_width())
     stdout().print(table)

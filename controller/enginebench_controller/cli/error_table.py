@@ -59,9 +59,10 @@ EXITS: Mapping[int, ErrorExplanation] = {
     ),
     ExitCode.UNREACHABLE: ErrorExplanation(
         "A target, or the object store of a lake, does not answer; or a target is not what it was when what is resumed "
-        "began; or one of a search under way is somebody else's for now. A search that ends so has no answer yet, and "
-        "goes on with `enginebench resume ID`.",
-        "Start its agent, or correct its address; `enginebench targets check` asks again.",
+        "began; or one of a search under way is somebody else's for now, or cannot measure, as its disk is full, say. "
+        "A search that ends so has no answer yet, and goes on with `enginebench resume ID`.",
+        "Start its agent, or correct its address; `enginebench targets check` asks again. Of a search: mend what the "
+        "sentence names.",
     ),
     ExitCode.CONDITION_MET: ErrorExplanation(
         "Worse, beyond noise: a condition of `compare --fail-if` holds, or what `gate` calls worse, also one "
@@ -125,7 +126,7 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
         "Mend what its own words name, then do the same again: what was done already is kept.",
     ),
     UnreachableError: ErrorExplanation(
-        "A target does not answer, or went away.",
+        "A target does not answer, or went away; of a search also one that is somebody else's, or cannot measure.",
         "Start `enginebench-agent serve` there, or correct the address. `enginebench resume` collects what a command "
         "that was ended left there, and goes on with a search; what else was lost, `enginebench rerun` measures again.",
     ),
@@ -142,8 +143,8 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
         "See what it has with `enginebench devices`; a run is unknown when its agent was restarted before it ended.",
     ),
     BusyError: ErrorExplanation(
-        "A target has as many runs or calls as its owner allows.",
-        "Try again later, or let its owner allow more in agent.toml.",
+        "A target has as many runs or calls as its owner allows, or no room on its disk.",
+        "Try again later, or let its owner allow more in agent.toml, or make room there.",
     ),
     ReservedError: ErrorExplanation(
         "Somebody else has reserved a target; the sentence says who, and for how long.",
@@ -198,5 +199,9 @@ FAILURES: Mapping[FailureKind, ErrorExplanation] = {
     FailureKind.INTERNAL: ErrorExplanation(
         "A defect of enginebench itself, or of the target's disk.",
         "Read the agent's log on standard error, and report what stands there.",
+    ),
+    FailureKind.SHORTAGE: ErrorExplanation(
+        "The target's disk is full, or its agent got no more memory, files or processes.",
+        "Do what the sentence names, then `enginebench rerun ID`, or `enginebench resume ID` of a search.",
     ),
 }

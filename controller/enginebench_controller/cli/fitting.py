@@ -36,7 +36,8 @@ GOOD_TEXT, LEAST_TEXT = 18, 10
 _JOINTS = "-_/:.@+"
 """Behind these a name is parted rather than elsewhere: "mobilenet-v2-", "int8"."""
 
-_POINT = re.compile(r"(?<=\d)\.(?=\d)")
+_POINT = re.compile(r"(?<!\D)\.(?=\d)")
+"""Of a number, or of so much of one as is left at the beginning of a text."""
 
 _BORDERS = 3
 """What a column takes besides its text: a space on either side, and a line."""

@@ -386,6 +386,7 @@ def left_words(seconds: float) -> str:
 def remind(home: Home) -> None:
     """Say that something waits to be resumed, where that is so."""
     if missing := missing_outcomes(home.path, home.store.stored_ids):
-        remark(f"{missing} results of interrupted commands are missing: `enginebench resume` collects what there is")
+        words = "result of interrupted commands is" if missing == 1 else "results of interrupted commands are"
+        remark(f"{missing} {words} missing: `enginebench resume` collects what there is")
     for one in interrupted(home):
         remark(f"the search {one.id} ({one.name}) was interrupted: `enginebench resume {one.id}` goes on with it")

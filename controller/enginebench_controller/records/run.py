@@ -69,11 +69,12 @@ class FailureKind(StrEnum):
     REFUSED = "refused"
     AGENT_LOST = "agent_lost"
     INTERNAL = "internal"
+    SHORTAGE = "shortage"
 
     @property
     def tells_nothing(self) -> bool:
-        """Whether it says nothing of what was to run: somebody ended it, or its agent went away or failed itself."""
-        return self in (FailureKind.CANCELLED, FailureKind.AGENT_LOST, FailureKind.INTERNAL)
+        """Whether it says nothing of what was to run: somebody ended it, or its agent went or was short of room."""
+        return self in (FailureKind.CANCELLED, FailureKind.AGENT_LOST, FailureKind.SHORTAGE)
 
 
 @dataclass(frozen=True)

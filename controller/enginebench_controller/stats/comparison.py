@@ -186,7 +186,7 @@ def _paired(a: Side, b: Side) -> _Estimate | str:
     for key in sorted(a.blocks.keys() & b.blocks.keys()):
         common.setdefault(key[0], []).append(key)
     if not common:
-        return "the two have no blocks in common"
+        return "a pair without blocks in common cannot be compared"  # maybe one of many that are ranked
     medians = [([a.blocks[key] for key in keys], [b.blocks[key] for key in keys]) for keys in common.values()]
     if len(medians) == 1:
         return _signed_ranks(np.log(medians[0][1]) - np.log(medians[0][0]))
@@ -229,7 +229,8 @@ def _signed_ranks(ratios: NDArray[np.float64]) -> _Estimate | str:
     34, 1963; Hollander and Wolfe, "Nonparametric Statistical Methods", chapter 3).
     """
     if ratios.size < MIN_PAIRS:
-        return f"{ratios.size} pairs of blocks are too few to tell; {MIN_PAIRS} are needed"
+        pairs = "one pair of blocks is" if ratios.size == 1 else f"{ratios.size} pairs of blocks are"
+        return f"{pairs} too few to tell; {MIN_PAIRS} are needed"
     rows, columns = np.triu_indices(ratios.size)
     averages = np.sort((ratios[rows] + ratios[columns]) / 2)
     positive = float(np.count_nonzero(averages > 0) + np.count_nonzero(averages == 0) / 2)

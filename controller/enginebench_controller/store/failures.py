@@ -5,7 +5,10 @@ from pathlib import Path
 
 from enginebench_controller.errors import StoreError
 
-_DISK_FULL = "the results in {path} could not be written: the disk is full; free some space and try again"
+_DISK_FULL = (
+    "the results in {path} could not be written: the disk is full; free some space and try again, with "
+    "`enginebench resume --finish` where something was being measured"  # else it would be measured twice
+)
 _NO_PERMISSION = "no permission to use {path}; make the file and its folder {path.parent} writable for you"
 _NO_DUCKDB = (
     "{path} is not a DuckDB file; move it away, put a backup in its place with `enginebench store restore FILE`, "

@@ -26,7 +26,7 @@ from enginebench_controller.targets.connections import Connection, Connections, 
 from enginebench_controller.targets.obstacles import PASSING, START, Obstacle, find_obstacle
 from enginebench_controller.targets.sending import ASK_SECONDS, Sending
 from enginebench_controller.wire.fields import optional
-from enginebench_proto.agreed.words import BUSY, ERROR_CODE_KEY, RESERVED
+from enginebench_proto.agreed.words import BUSY, DISK_FULL, ERROR_CODE_KEY, RESERVED
 from enginebench_proto.v1 import agent_pb2, host_pb2, model_pb2, reservation_pb2, run_pb2
 
 OWN_VERSION = importlib.metadata.version("enginebench")
@@ -72,7 +72,7 @@ def shown_version(told: str) -> str:
 
 T = TypeVar("T")
 
-_BY_CODE = {BUSY: BusyError, RESERVED: ReservedError}
+_BY_CODE = {BUSY: BusyError, DISK_FULL: BusyError, RESERVED: ReservedError}
 """What of an agent's own codes a caller tells from other errors of it."""
 
 CALL_SECONDS = 15.0

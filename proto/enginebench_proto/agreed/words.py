@@ -16,6 +16,9 @@ UNSEEN_USERS = "who else uses the device"
 ERROR_CODE_KEY = "enginebench-error"
 """The name of an agent's own code of an error in the trailing metadata: a status of gRPC's stands for several."""
 
+DISK_FULL = "disk_full"
+"""The code of the refusal of a target whose disk has no room."""
+
 BUSY = "busy"
 """The code of the refusal of a target that has as much to do as its owner allows."""
 

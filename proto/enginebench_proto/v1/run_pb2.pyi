@@ -48,6 +48,7 @@ class FailureKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FAILURE_KIND_REFUSED: _ClassVar[FailureKind]
     FAILURE_KIND_AGENT_LOST: _ClassVar[FailureKind]
     FAILURE_KIND_INTERNAL: _ClassVar[FailureKind]
+    FAILURE_KIND_SHORTAGE: _ClassVar[FailureKind]
 RUN_KIND_UNSPECIFIED: RunKind
 RUN_KIND_MEASURE: RunKind
 RUN_KIND_PROFILE: RunKind
@@ -72,6 +73,7 @@ FAILURE_KIND_CANCELLED: FailureKind
 FAILURE_KIND_REFUSED: FailureKind
 FAILURE_KIND_AGENT_LOST: FailureKind
 FAILURE_KIND_INTERNAL: FailureKind
+FAILURE_KIND_SHORTAGE: FailureKind
 
 class RunSpec(_message.Message):
     __slots__ = ("run_id", "kind", "engine", "environment", "model", "configuration", "timeout_ns", "interleaving")

@@ -106,7 +106,7 @@ async def test_more_samples_than_an_agent_keeps_are_refused_in_a_sentence(tmp_pa
 async def test_a_disk_that_fills_up_ends_the_run_in_a_sentence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "MIN_FREE_BYTES", 2**62)
     result = await bench.run(f"{TWO_BLOCKS}\nresult(2, 15)")
-    assert result.outcome == run_pb2.OUTCOME_FAILED
+    assert (result.outcome, result.failure.kind) == (run_pb2.OUTCOME_FAILED, run_pb2.FAILURE_KIND_SHORTAGE)
     assert "disk is full" in result.failure.message
     assert bench.spooled_files() == {"run-1"}
 

@@ -168,7 +168,9 @@ async def test_what_the_machine_did_not_give_is_not_blamed_on_the_environment(tm
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert refused_start.value.number == errno.EMFILE
-    told = endings.of_unstartable(str(refused_start.value), refused_start.value.number).message
+    failure = endings.of_unstartable(str(refused_start.value), refused_start.value.number)
+    told = failure.message
+    assert failure.kind == run_pb2.FAILURE_KIND_SHORTAGE
     assert "may not have more files open" in told and "remove it" not in told
 
 

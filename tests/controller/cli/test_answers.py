@@ -235,6 +235,16 @@ def test_advice_on_a_terminal_has_no_backticks_and_pages_have(store, answer):
     assert "`enginebench " in answer("advise", "p0000009", "--json")[1]
 
 
+def test_a_model_s_record_that_cannot_be_read_keeps_nobody_from_layers(store, answer):
+    (record := store.path.with_name("models") / ("ef" * 32) / "version.json").parent.mkdir(parents=True)
+    record.write_text('{"broken', encoding="utf-8")
+    for number in (1, 2):
+        store.add_profile(invented_profiles.profile(f"p000000{number}"))
+    code, printed, _ = answer("compare", "p0000001", "p0000002")
+    assert code == 0 and "Profiles compared" in printed
+    assert answer("advise", "p0000001")[0] == 0
+
+
 def _two_targets(store):
     for identity, target in (("b0000001", "local"), ("b0000002", "nuc")):
         store.add_benchmark(invented.benchmark(identity, f"on {target}"))

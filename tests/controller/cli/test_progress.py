@@ -15,7 +15,7 @@ from enginebench_controller.cli.commands import calibration
 from enginebench_controller.cli.commands.bisect import BisectProgress
 from enginebench_controller.cli.commands.recommend import RecommendProgress
 from enginebench_controller.cli.console import complain
-from enginebench_controller.home import JOB_VARIABLE
+from enginebench_controller.home import JOB_VARIABLE, Home
 from enginebench_controller.jobs.folder import JobFolder
 from enginebench_controller.jobs.record import CellState, Made, MadeKind
 from enginebench_controller.plan.expand import Case, Expansion
@@ -227,3 +227,13 @@ def test_a_calibration_tells_whom_it_leaves_out(capsys):
     with calibration._Bar() as bar:
         bar.left_out("engine 'b' has no device 'GPU'")
     assert "left out: engine 'b' has no device 'GPU'\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [(0, ""), (1, "1 result of interrupted commands is missing"), (2, "2 results of interrupted commands are missing")],
+)
+def test_what_waits_to_be_resumed_is_told(tmp_path, monkeypatch, capsys, missing, words):
+    monkeypatch.setattr(progress, "missing_outcomes", lambda *_: missing)
+    progress.remind(Home(tmp_path))
+    assert capsys.readouterr().err == (f"{words}: `enginebench resume` collects what there is\n" if missing else "")

@@ -12,7 +12,7 @@ from enginebench_controller.cli.commands import recommend
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.runs.searches.holding import held
-from enginebench_controller.verdicts.recommend.search import SearchOutcome
+from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +67,18 @@ def test_where_nothing_could_be_measured_that_is_a_failure_and_no_limit(monkeypa
     assert done.exit_code == 1
     assert done.stdout.startswith("nothing could be measured: ")
     assert "points" not in done.stdout, "a table would have no figures"
+
+
+def test_what_cannot_be_had_is_told_with_the_reason_and_is_not_counted_among_what_was_measured(monkeypatch) -> None:
+    asked = invented_recommendations.order()
+    found = invented_recommendations.carried_out(asked)
+    ran = [one for one in found.tried if one.processes]
+    lost = {one.title: replace(one, fate=Fate.REFUSED, processes=0, why="it crashed") for one in ran[-2:]}
+    less = replace(found, tried=tuple(lost.get(one.title, one) for one in found.tried))
+    done = recommended(monkeypatch, asked, less)
+    assert f"The best of {len(ran) - 2} points that were measured, of {len(found.tried)}" in done.stdout
+    names = "; ".join(found.words_of(one) for one in lost.values())
+    assert f"  cannot be had: {names}: it crashed\n" in done.stderr
 
 
 def test_a_search_without_an_answer_is_shown_as_unfinished(home: Home, monkeypatch, capsys) -> None:

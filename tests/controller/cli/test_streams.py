@@ -16,6 +16,7 @@ from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.gate.results import GateResult, judge
 
 FULL = "cannot use standard output: No space left on device"
+CLOSED = "error: standard output is closed, and what was asked for would be lost: send it to a file or a pipe\n"
 
 
 @pytest.fixture
@@ -39,14 +40,34 @@ def command(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", ["list", "list --json", "list --help", "query 'select * from measurements'"])
-@pytest.mark.parametrize("around", ["{} | sleep 0; exit ${{PIPESTATUS[0]}}", "{} >&-"])
-def test_a_reader_that_has_gone_changes_nothing(command, words, around):
-    assert command(words, around) == (0, command(words)[1])
+@pytest.mark.parametrize(
+    "words", ["--version", "list", "list --json", "list --help", "query 'select * from measurements'"]
+)
+def test_a_reader_that_has_gone_changes_nothing(command, words):
+    assert command(words, "{} | sleep 0; exit ${{PIPESTATUS[0]}}") == (0, command(words)[1])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", ["list", "list --json", "query 'select * from measurements'"])
+@pytest.mark.parametrize(
+    "words", ["list", "list --help", "query 'select * from measurements'", "export duel -o duel.json"]
+)
+def test_where_nothing_is_due_for_a_program_a_closed_output_changes_nothing(command, words, tmp_path):
+    code, told = command(words, "{} >&-")
+    (tmp_path / "duel.json").unlink(missing_ok=True)
+    assert (code, told) == (0, command(words)[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", ["--version", "--verbose --version", "list --json", "export duel", "query 'select 1' --csv"]
+)
+@pytest.mark.parametrize("around", ["{} >&-", "PYTHONUNBUFFERED=1 {} <&- >&-"])
+def test_what_a_program_is_to_read_is_refused_where_the_output_is_closed(command, words, around):
+    assert command(words, around) == (2, CLOSED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["--version", "list", "list --json", "query 'select * from measurements'"])
 def test_a_full_disk_is_a_sentence(command, words):
     code, told = command(words, "{} >/dev/full")
     assert code == 2 and FULL in told and "Traceback" not in told and "ignored" not in told

@@ -17,6 +17,7 @@ import invented_profiles
 import offered
 from controller.verdicts.pairs import arms
 from enginebench_controller.cli import console, make_app
+from enginebench_controller.cli.commands.profiles import print_summary
 from enginebench_controller.cli.commands.targets import print_devices, print_found
 from enginebench_controller.cli.fitting import (
     DETAILS,
@@ -224,6 +225,7 @@ def test_two_lines_hold_both_ends_of_a_text(text, width):
         ("resnet50-quantized-once-more-and-once-again", 18, ["resnet50-quantized", "…-and-once-again"]),
         ("ABCDEFGHIJKLMNOPQRSTUVWXYZ", 13, ["ABCDEFGHIJKLM", "NOPQRSTUVWXYZ"]),
         ("1.02 by medians, 4.15 by means", 10, ["1.02 by", "…by means"]),
+        ("1.02 by medians, 4.15 by means", 13, ["1.02 by", "…by means"]),
     ],
 )
 def test_a_name_is_parted_behind_a_joint(name, width, lines):
@@ -296,6 +298,19 @@ def test_a_gate_fits_into_eighty_columns(ruled, monkeypatch, capsys):
     printed = capsys.readouterr().out
     check(printed[printed.index("┏") :], 80)
     assert all(word in printed for word in ("* latency", "inference", "head", "345.679"))
+
+
+@pytest.mark.parametrize("width", [24, 40, 60])
+def test_the_figures_of_a_profile_are_whole_however_many_lines_they_take(monkeypatch, capsys, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    uneven = [replace(one, time_ns=(5_000, 6_000, 40_000)) for one in invented_profiles.layers()[:1]]
+    one = invented_profiles.profile(PROFILE_IDS[0], layers=tuple(uneven), unprofiled_latency_ns=6_400)
+    print_summary(one)
+    printed = capsys.readouterr().out
+    assert max(map(cell_len, printed.splitlines())) <= width and "…" not in printed
+    lines = [line.split("│")[2].strip() for line in printed.splitlines() if line.startswith("│")]
+    assert "".join(lines).startswith(one.id)
+    assert {"0.94", "by", "medians,", "2.66", "means", "6.91", "50.0"} <= set(" ".join(lines).split())
 
 
 def test_targets_that_are_found_can_be_added_from_what_is_shown(ruled, monkeypatch, capsys):

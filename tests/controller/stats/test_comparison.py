@@ -182,13 +182,11 @@ def test_one_process_each_not_interleaved_tells_nothing():
     )
 
 
-def test_five_pairs_of_blocks_are_too_few():
-    found = compare(side(np.full((1, 5), 4.0)), side(np.full((1, 5), 8.0)), paired=True)
+@pytest.mark.parametrize(("blocks", "words"), [(1, "one pair of blocks is"), (5, "5 pairs of blocks are")])
+def test_less_than_six_pairs_of_blocks_are_too_few(blocks, words):
+    found = compare(side(np.full((1, blocks), 4.0)), side(np.full((1, blocks), 8.0)), paired=True)
 
-    assert (found.verdict, found.note) == (
-        Verdict.INCONCLUSIVE,
-        "5 pairs of blocks are too few to tell; 6 are needed",
-    )
+    assert (found.verdict, found.note) == (Verdict.INCONCLUSIVE, f"{words} too few to tell; 6 are needed")
 
 
 def test_one_process_each_interleaved_says_what_it_leaves_out():
@@ -225,7 +223,7 @@ def test_only_blocks_that_both_have_are_compared():
     without = Side({key: value for key, value in b.blocks.items() if key[1] % 2}, b.processes)
 
     assert compare(a, without, paired=True).ratio == 1
-    assert compare(a, Side({}, {}), paired=True).note == "the two have no blocks in common"
+    assert compare(a, Side({}, {}), paired=True).note == "a pair without blocks in common cannot be compared"
 
 
 def test_holms_p_values_are_those_of_his_procedure():

@@ -90,7 +90,8 @@ def test_a_full_disk_is_told_and_what_was_stored_before_is_kept(tmp_path):
     )
 
     assert outcome.stdout == (
-        f"the results in {store.path} could not be written: the disk is full; free some space and try again\n"
+        f"the results in {store.path} could not be written: the disk is full; free some space and try again, "
+        "with `enginebench resume --finish` where something was being measured\n"
     ), outcome.stderr
     assert (len(store.benchmarks()), store.measurements("b0000001")) == (1, ())
     assert store.add_measurement(invented.measured("m1"))

@@ -9,10 +9,11 @@ from pathlib import Path
 import grpc
 import pytest
 
-from enginebench_controller.errors import AgentError, EnginebenchError, UnreachableError, UnreadableFileError
+from enginebench_controller.errors import AgentError, BusyError, EnginebenchError, UnreachableError, UnreadableFileError
 from enginebench_controller.records import ModelFile
 from enginebench_controller.targets import channels, connections
 from enginebench_controller.targets.client import AgentClient
+from enginebench_proto.agreed.words import ERROR_CODE_KEY
 from enginebench_proto.v1 import model_pb2, model_pb2_grpc, run_pb2, run_pb2_grpc
 from fault_proxy import fault_proxy
 
@@ -20,8 +21,8 @@ from fault_proxy import fault_proxy
 class Refusing(model_pb2_grpc.ModelServiceServicer):
     """Misses every file, and refuses it."""
 
-    def __init__(self, code: grpc.StatusCode, details: str) -> None:
-        self._refusal = code, details
+    def __init__(self, code: grpc.StatusCode, details: str, known: str = "") -> None:
+        self._refusal = code, details, ((ERROR_CODE_KEY, known),)
 
     async def FindMissing(self, request, context):  # noqa: N802
         return model_pb2.FindMissingResponse(missing=[model_pb2.MissingFile(sha256=request.sha256[0])])
@@ -63,6 +64,14 @@ async def test_an_upload_is_tried_again_unless_the_agent_says_why_not(
         with pytest.raises(EnginebenchError) as raised:
             await client.upload(file, path, 0, lambda *_: None)
     assert type(raised.value) is error
+
+
+async def test_an_agent_whose_disk_is_full_takes_no_more_for_now(tmp_path: Path) -> None:
+    (path := tmp_path / "model.onnx").write_bytes(b"content")
+    file = ModelFile(path.name, hashlib.sha256(b"content").hexdigest(), 7)
+    async with serving(Refusing(grpc.StatusCode.RESOURCE_EXHAUSTED, "no room: make some.", "disk_full")) as client:
+        with pytest.raises(BusyError, match=r"^target 'nuc': no room: make some\.$"):
+            await client.upload(file, path, 0, lambda *_: None)
 
 
 class Taking(Refusing):

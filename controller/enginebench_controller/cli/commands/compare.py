@@ -109,6 +109,7 @@ _ASKED: tuple[Callable[[Configuration], object], ...] = (
     lambda asked: asked.device,
     lambda asked: asked.batch,
     lambda asked: asked.place,
+    lambda asked: asked.load_in_words,
 )
 
 

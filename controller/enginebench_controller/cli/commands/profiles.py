@@ -67,7 +67,8 @@ def print_profiles(title: str, profiles: Sequence[Profile]) -> None:
 def print_summary(profile: Profile) -> None:
     """What a profile amounts to, a line a figure."""
     rows: list[list[object]] = [[name, value] for name, value in _summary(profile).items()]
-    print_table(_title(profile), [("figure", False), ("value", False)], rows)
+    # Of few rows none needs to be short, and half a number is another number.
+    print_table(_title(profile), [("figure", False), ("value", False)], rows, whole=True)
     if profile.failure:
         remark(f"  {profile.status}: {failure_sentence(profile.failure)}")
     if profile.unmatched_reason:

@@ -48,13 +48,15 @@ from enginebench_controller.verdicts.recommend.answer import (
     figure_words,
     read_answer,
 )
-from enginebench_controller.verdicts.recommend.search import SearchOutcome
+from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
 from enginebench_controller.verdicts.words import UNKNOWN
 
 _EXIT = {SearchOutcome.NOTHING: ExitCode.CONDITION_MET, SearchOutcome.CANNOT_TELL: ExitCode.CANNOT_TELL}
 _STYLE = {SearchOutcome.FOUND: "bold green", SearchOutcome.NOTHING: "bold red"}
 _MOST_SHOWN = 8
 """Points in the table of the terminal; the documents have all."""
+_MOST_NAMED = 3
+"""Points that are named with the reason for which they cannot be had."""
 
 
 def register(app: typer.Typer) -> None:
@@ -279,7 +281,21 @@ def _print_tried(found: Recommendation) -> None:
     goal = Goal.THROUGHPUT if found.goal is Goal.RATE else found.goal
     columns = [("configuration", False), (str(goal), True), (f"{found.best_words} is ×", True)]
     columns += [*([("outputs differ", True)] if with_differences else []), ("", False)]
-    print_table(f"The {found.best_words} of {len(found.tried)} points", columns, rows)
+    every, ran = len(found.tried), sum(one.processes > 0 for one in found.tried)
+    of = f"{every} points" if ran == every else f"{ran} points that were measured, of {every}"
+    print_table(f"The {found.best_words} of {of}", columns, rows)
+    _print_reasons(found)
+
+
+def _print_reasons(found: Recommendation) -> None:
+    """Why points cannot be had, each reason once."""
+    names: dict[str, list[str]] = {}
+    for one in found.tried:
+        if one.fate is Fate.REFUSED:
+            names.setdefault(one.why, []).append(found.words_of(one))
+    for why, each in names.items():
+        more = f" and {len(each) - _MOST_NAMED} more" if len(each) > _MOST_NAMED else ""
+        remark(f"  {FATES[Fate.REFUSED]}: {'; '.join(each[:_MOST_NAMED])}{more}: {why}")
 
 
 class RecommendProgress(Drawing):

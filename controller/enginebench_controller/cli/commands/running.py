@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -12,7 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import complain, concluded, print_answers, print_json, print_table, remark
+from enginebench_controller.cli.console import (
+    complain,
+    concluded,
+    print_answers,
+    print_export,
+    print_json,
+    print_table,
+    remark,
+)
 from enginebench_controller.cli.gates import gate_again, tell_taken_up
 from enginebench_controller.cli.options import (
     BenchmarkName,
@@ -288,7 +295,7 @@ def run(
     plan = _plan(models, fields)
     plan.stop_rule()
     if print_plan:
-        sys.stdout.write(plan_toml(plan))
+        print_export(plan_toml(plan), None)
     elif dry_run:
         show_expansion(asyncio.run(plan_only(default_home(), BenchmarkOrder(plan))), as_json=json)
     else:

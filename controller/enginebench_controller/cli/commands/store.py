@@ -1,7 +1,6 @@
 """`enginebench query` and `store …`: the results file, asked in SQL, looked after, and brought into a lake of many."""
 
 import json as json_text
-import sys
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from enginebench_controller.cli.console import confirmed, plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.console import confirmed, plain, print_export, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json, Stores
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.store_answers import (
@@ -52,7 +51,7 @@ def query(
     if json:
         print_json(query_document(result))
     elif csv:
-        sys.stdout.write(query_csv(result))
+        print_export(query_csv(result), None)
     else:
         _print_rows(result)
     for line in result.remarks:

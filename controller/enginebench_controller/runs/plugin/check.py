@@ -86,7 +86,6 @@ PROMISES = {
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _OF_THE_MODEL = {FailureKind.COMPILE_FAILED, FailureKind.REFUSED}
 """Failures that may be an honest refusal of this very model."""
-_OF_US = {FailureKind.AGENT_LOST, FailureKind.INTERNAL, FailureKind.CANCELLED}
 
 
 class CheckPart(StrEnum):
@@ -395,7 +394,7 @@ class _Check:
 
     def _failed(self, engine: AvailableEngine, part: CheckPart, what: str, failure: Failure, promise: str) -> bool:
         """Note a failure as a broken promise, where it is none that an engine may have."""
-        if failure.kind in _OF_THE_MODEL | _OF_US:
+        if failure.kind in _OF_THE_MODEL or failure.kind.tells_nothing or failure.kind is FailureKind.INTERNAL:
             return False
         self.breaks(engine.name, part, f"{what}{failure.message}", promise)
         return True

@@ -47,7 +47,7 @@ from enginebench_controller.runs.searches.holding import (
     resumable,
 )
 from enginebench_controller.runs.searches.releases import companions, wheel_of
-from enginebench_controller.runs.searches.steps import take_up_step
+from enginebench_controller.runs.searches.steps import check_agents, take_up_step
 from enginebench_controller.targets.session import TargetSession, completed, means_own_agent, open_session
 from enginebench_controller.verdicts.bisect.answer import (
     Asked,
@@ -279,7 +279,8 @@ class _Bisect:
         base, head = map(order.side, (question.base, question.head), environments)
         step = SearchStep(id=self._search.id, step=number, title=f"{question.purpose}: {gate.base}, {gate.head}")
         promised = Promised(step, terms.promised, order.digests, explaining)
-        await in_session(self._home, gate, (base, head), self._session, self._watcher, promised)
+        result = await in_session(self._home, gate, (base, head), self._session, self._watcher, promised)
+        await check_agents(self._home, result.benchmark.id)
 
     def _terms(self, question: Question) -> GateTerms:
         """What the gate is to tell, and how long it may take."""

@@ -80,7 +80,7 @@ def answered(home: Home, search: Search, answer: Mapping[str, Any]) -> Search:
 
 @contextmanager
 def resumable(home: Home, search: Search) -> Iterator[None]:
-    """Raise for a target that is gone, or somebody else's for now, `UnreachableError` with what goes on from there."""
+    """Raise for a target that is gone, or takes nothing for now, `UnreachableError` with what goes on from there."""
     try:
         yield
     except (UnreachableError, BusyError) as error:

@@ -29,7 +29,7 @@ from enginebench_controller.runs.searches.holding import (
     resumable,
 )
 from enginebench_controller.runs.searches.recommend_ground import SearchGround, about, models_taking_part, search_ground
-from enginebench_controller.runs.searches.steps import take_up_step
+from enginebench_controller.runs.searches.steps import check_agents, take_up_step
 from enginebench_controller.store.searches import digests_of
 from enginebench_controller.targets.session import TargetSession, open_session, refuse_emulated
 from enginebench_controller.verdicts.recommend.answer import Recommendation, Recommendations, answer_document
@@ -111,7 +111,7 @@ async def recommend(home: Home, order: RecommendOrder, watcher: RecommendWatcher
     """Search for what was asked; returns the search with its answer, as it is stored.
 
     Raises `InputError` or `ModelError` before anything is measured, `UnreachableError` when a target does not answer
-    or is somebody else's: that says nothing of what runs there. Ended so, or cancelled, it tells the best so far, as
+    or takes nothing for now: that says nothing of what runs there. Ended so, or cancelled, it tells the best so far, as
     unconfirmed, and can be gone on with.
     """
     search = new_search(SearchKind.RECOMMEND, ", ".join(order.models), order.document())
@@ -248,6 +248,7 @@ class _OneTarget:
         )
         read = (ground.home.store, ground.order, ground.space.points, step, benchmark, tuple(self.done), time.time_ns())
         self.done.append(time_of_step.charged(await patiently(partial(stored_step, *read))))
+        await check_agents(ground.home, benchmark.id)
 
 
 def _own_steps(done: Sequence[StoredStep]) -> list[StepTaken]:

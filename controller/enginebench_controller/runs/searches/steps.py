@@ -1,4 +1,4 @@
-"""The step of a search that a kill, or a target that went, has left half-done.
+"""The step of a search that a kill, or a target that went, has left half-done, or in which an agent was short of room.
 
 What to do next is decided from the steps' results alone, so a search that was interrupted goes on where it was: what
 its targets hold is collected, the step under way is finished, and the same question is asked again.
@@ -8,9 +8,10 @@ from dataclasses import replace
 from functools import partial
 
 from enginebench_controller import wire
-from enginebench_controller.errors import ChangedTargetError, UnreachableError
+from enginebench_controller.errors import BusyError, ChangedTargetError, UnreachableError
 from enginebench_controller.home import Home
-from enginebench_controller.records import HostFacts, Search
+from enginebench_controller.records import FailureKind, HostFacts, Search
+from enginebench_controller.records.target import in_environment
 from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.remote_run import Announce
 from enginebench_controller.runs.resuming import ResumeOrder, resume
@@ -31,6 +32,17 @@ async def take_up_step(home: Home, search: Search, wish: ResumeOrder, announce: 
     taken = await resume(home, mine, announce)
     if any(one.left for one in taken):
         raise UnreachableError("\n".join(dict.fromkeys(reason for one in taken for reason in one.reasons)))
+
+
+async def check_agents(home: Home, benchmark_id: str) -> None:
+    """Raise `BusyError` where an agent was short of something in a step, as its disk is full, say.
+
+    Nothing is known of what was to run there, and measuring it again would fail as well until somebody has mended that.
+    """
+    for one in await patiently(partial(home.store.measurements, benchmark_id, with_blocks=False)):
+        if one.failure is not None and one.failure.kind is FailureKind.SHORTAGE:
+            engine = in_environment(one.engine.name, one.engine.environment)
+            raise BusyError(f"target {one.target!r} could not measure {engine}: {one.failure.message}")
 
 
 async def _check_unchanged(home: Home, search: Search) -> None:

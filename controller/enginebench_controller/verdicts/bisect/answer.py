@@ -9,9 +9,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from enginebench_controller.errors import unknown_word
 from enginebench_controller.home import Home
 from enginebench_controller.plan.bisect import BisectKind, BisectOrder
-from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import BASE, HEAD, GateMetric
-from enginebench_controller.records import Benchmark, FailureKind, MachineUse, Search
+from enginebench_controller.records import Benchmark, MachineUse, Search
 from enginebench_controller.stats.paired import RatioInterval
 from enginebench_controller.verdicts.bisect.decision import (
     BisectFinding,
@@ -59,9 +58,12 @@ def replay(home: Home, search: Search, order: BisectOrder, known: dict[str, Gate
     for step in home.store.steps_of(search.id):
         if step.id not in known or known[step.id] is None:
             known[step.id] = gate_of(home, step)
-        if (found := known[step.id]) is None or _was_ended(found):
+        if (found := known[step.id]) is None:
             continue
-        failed = {one.engine.environment: one.failure.message for one in found.measurements.values() if one.failure}
+        failures = [(one.engine.environment, one.failure) for one in found.measurements.values() if one.failure]
+        if any(failure.kind.tells_nothing for _, failure in failures):
+            continue
+        failed = {environment: failure.message for environment, failure in failures}
         broken |= {name: message for name, message in failed.items() if name in curable}
         if not broken.keys() & failed.keys():
             stored[step.plan["search"]["step"]] = found
@@ -93,12 +95,6 @@ def _curable(search: Search, order: BisectOrder) -> frozenset[str]:
     """The environments of versions that may run in another one."""
     names = (tuple(order.environments(search.id, place)) for place in range(len(order.candidates)))
     return frozenset(name for each in names for name in each[:-1])
-
-
-def _was_ended(result: GateResult) -> bool:
-    """Whether somebody ended it: that says nothing of the candidates."""
-    failures = [one.failure for one in result.measurements.values() if one.failure is not None]
-    return any(one.kind in (FailureKind.CANCELLED, FailureKind.AGENT_LOST) for one in failures)
 
 
 class Ratio(BaseModel):
@@ -310,7 +306,7 @@ def _measured(result: GateResult) -> str:
     asked = base.configuration
     engine = " ".join(filter(None, (base.engine.name, _both(base.engine.version, head.engine.version))))
     told = (_both(base.model_name, head.model_name), engine, asked.device, asked.size, str(asked.precision))
-    return ", ".join((*told, describe_load(asked)))
+    return ", ".join((*told, asked.load_in_words))
 
 
 def _both(*told: str | None) -> str:

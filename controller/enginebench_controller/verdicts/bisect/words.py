@@ -93,7 +93,10 @@ def way_rows(answer: BisectAnswer) -> Iterator[tuple[str, ...]]:
 
 
 def gate_sentence(gate: BisectGate) -> str:
-    """What a gate that was measured said: `1.22.0 is worse than 1.21.0: 1.098×, 1.070 to 1.130`."""
+    """What a gate said, `1.22.0 is worse than 1.21.0: 1.098×, 1.070 to 1.130`; or why it said nothing."""
+    if gate.outcome is None:
+        what = "is" if gate.purpose is GatePurpose.STEP else f"against {gate.base}"
+        return f"{gate.head} {what} {verdict_words(gate)}: {gate.reason}"
     ratio = "" if gate.ratio is None else f": {ratio_words(gate.ratio)}"
     if gate.outcome is GateOutcome.CANNOT_TELL:
         return f"cannot tell whether {gate.head} is worse than {gate.base}{ratio}"

@@ -201,7 +201,8 @@ class Known:
 
     def each_s(self, purpose: StepPurpose) -> float:
         """What a process takes, by those that there were and by the guess, which counts like four of them."""
-        begun = [(one, one.step.rounds * len(one.step.candidates)) for one in self.taken]
+        # What took no time came to nothing.
+        begun = [(one, one.step.rounds * len(one.step.candidates)) for one in self.taken if one.seconds]
         processes = sum(count for _, count in begun)
         starting_s = sum(one.seconds - count * one.step.process_s for one, count in begun)
         weight = 4 if not processes else 1

@@ -85,8 +85,10 @@ def stored_step(
     Where nobody says when it ended, that is the end of its last process.
     """
     place_of = {identity(one.case): place for place, one in enumerate(points)}
-    # What somebody cancelled, or went away with its agent, says nothing of the point: it may run once more.
-    found_ones = [one for one in store.measurements(benchmark.id) if not _was_ended(one)]
+    every = store.measurements(benchmark.id)
+    found_ones = [one for one in every if not _tells_nothing(one)]  # the others may run once more
+    if any(one.failure is not None and one.failure.kind is FailureKind.SHORTAGE for one in every):
+        ended_at_unix_ns = None  # such a failure ends the command: until the next step the search stood still
     # At a rate a step has one candidate, whose case is another than that of its point.
     at_a_rate = step.rate_per_s is not None
     measured = dict(zip(step.candidates, found_ones, strict=False)) if at_a_rate else _by_place(place_of, found_ones)
@@ -334,9 +336,9 @@ def _is_overloaded(one: Measurement, process: Process) -> bool:
     )
 
 
-def _was_ended(one: Measurement) -> bool:
-    lost = one.failure is not None and one.failure.kind is FailureKind.AGENT_LOST
-    return lost or one.status is Status.CANCELLED
+def _tells_nothing(one: Measurement) -> bool:
+    """Whether it says nothing of its point."""
+    return one.status is Status.CANCELLED or (one.failure is not None and one.failure.kind.tells_nothing)
 
 
 def _why_not(one: Measurement) -> str:

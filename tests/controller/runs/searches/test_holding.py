@@ -12,7 +12,7 @@ import invented
 from enginebench_controller.errors import BusyError, EnginebenchError, InputError, ReservedError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import Plan, SearchStep, plan_toml, run_command
-from enginebench_controller.records import Search, SearchKind
+from enginebench_controller.records import Failure, FailureKind, Search, SearchKind
 from enginebench_controller.runs.benchmarking import order_again
 from enginebench_controller.runs.searches.holding import (
     held,
@@ -21,6 +21,7 @@ from enginebench_controller.runs.searches.holding import (
     resumable,
     to_go_on_with,
 )
+from enginebench_controller.runs.searches.steps import check_agents
 
 _HOLDS = """
 import sys
@@ -104,3 +105,21 @@ def test_a_target_that_is_gone_or_somebody_elses_leaves_a_search_to_go_on_with_o
         resumable(home, search),
     ):
         raise why("not now")
+
+
+async def test_an_agent_that_failed_itself_ends_the_command_and_is_no_answer(home: Home, search: Search) -> None:
+    plan = Plan(models=("net.onnx",), search=SearchStep(id=search.id, step=0, title="the ends"))
+    benchmark = replace(invented.benchmark(), plan=plan.document())
+    home.store.add_benchmark(benchmark)
+    failed = invented.failed("m0000001", benchmark.id)
+    home.store.add_measurement(failed)
+    await check_agents(home, benchmark.id)  # that an engine crashed is something of it
+    full = Failure(FailureKind.SHORTAGE, "the agent's disk is full: make room in its data folder, then run it again")
+    home.store.add_measurement(replace(failed, id="m0000002", failure=full))
+    with pytest.raises(UnreachableError) as told, resumable(home, search):
+        await check_agents(home, benchmark.id)
+    assert str(told.value) == (
+        f"target {failed.target!r} could not measure {failed.engine.name}: {full.message}\n"
+        f"the search {search.id} has no answer yet and keeps what was measured: "
+        f"`enginebench resume {search.id}` goes on with it"
+    )

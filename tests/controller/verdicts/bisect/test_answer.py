@@ -24,15 +24,16 @@ from enginebench_controller.records import (
     Status,
 )
 from enginebench_controller.stats.paired import RatioInterval
-from enginebench_controller.verdicts.bisect.answer import Asked, Replay, answer_of, look_of, replay
+from enginebench_controller.verdicts.bisect.answer import Asked, BisectGate, Replay, answer_of, look_of, replay
 from enginebench_controller.verdicts.bisect.decision import BisectFinding, Decided, GatePurpose, Question
+from enginebench_controller.verdicts.bisect.words import gate_sentence
 from enginebench_controller.verdicts.gate.results import Arm, GateResult, judge
 from enginebench_controller.verdicts.gate.stored import History, Likeness, first_step_promise
 from enginebench_controller.verdicts.gate.words import headline
 
 ORDER = invented_bisects.ORDER
 NEW, OLDER = ORDER.environments(invented_bisects.ID, 0)
-BAD, _ = ORDER.environments(invented_bisects.ID, 3)
+BAD, OLDER_BAD = ORDER.environments(invented_bisects.ID, 3)
 CRASH = Failure(FailureKind.CRASHED, "it crashed")
 
 
@@ -93,10 +94,25 @@ def test_what_does_not_run_is_tried_with_older_packages_and_then_came_to_nothing
     assert (found.finding, found.reason) == (BisectFinding.CANNOT_RUN, "good came to nothing: it crashed")
 
 
-def test_a_gate_that_somebody_ended_is_carried_out_again(home: Home) -> None:
-    ended = Failure(FailureKind.CANCELLED, "somebody cancelled it")
-    add_step(home, 0, sides(OLDER, BAD), {BASE: ended, CONTROL: ended, HEAD: ended})
+@pytest.mark.parametrize("kind", [FailureKind.CANCELLED, FailureKind.AGENT_LOST, FailureKind.SHORTAGE])
+def test_a_gate_that_somebody_ended_or_whose_agent_failed_is_carried_out_again(home: Home, kind: FailureKind) -> None:
+    ended = Failure(kind, "somebody cancelled it, or the disk was full")
+    add_step(home, 0, sides(OLDER, OLDER_BAD), {BASE: ended, CONTROL: ended, HEAD: ended})
     assert isinstance(following(home), Question)
+
+
+@pytest.mark.parametrize(
+    ("purpose", "said"),
+    [
+        (GatePurpose.ENDS, "1.23 against 1.20 came to nothing: it crashed"),
+        (GatePurpose.STEP, "1.23 is skipped: it crashed"),
+        (GatePurpose.NEIGHBOURS, "1.23 against 1.20 came to nothing: it crashed"),
+    ],
+)
+def test_a_gate_that_said_nothing_is_told_with_the_reason(purpose: GatePurpose, said: str) -> None:
+    nothing = {"outcome": None, "better": False, "ratio": None, "benchmark": None}
+    gate = BisectGate(purpose=purpose, base="1.20", head="1.23", patience=1, reason="it crashed", **nothing)
+    assert gate_sentence(gate) == said
 
 
 def test_a_candidate_that_was_skipped_is_not_asked_about_again(home: Home) -> None:

@@ -15,6 +15,7 @@ from enginebench_controller.records import (
     Arrivals,
     Derivation,
     DerivationKind,
+    Failure,
     FailureKind,
     Grounds,
     Load,
@@ -24,7 +25,7 @@ from enginebench_controller.records import (
     Status,
 )
 from enginebench_controller.store.store import BenchmarkBundle
-from enginebench_controller.verdicts.recommend.candidates import Step
+from enginebench_controller.verdicts.recommend.candidates import Known, SearchTerms, Step
 from enginebench_controller.verdicts.recommend.steps import (
     figures_of,
     output_differences,
@@ -116,9 +117,13 @@ def of_point(point, measurement):
         (Status.FAILED, FailureKind.CRASHED, True),
         (Status.CANCELLED, FailureKind.CANCELLED, False),
         (Status.FAILED, FailureKind.AGENT_LOST, False),
+        (Status.FAILED, FailureKind.SHORTAGE, False),
+        (Status.FAILED, FailureKind.INTERNAL, True),
     ],
 )
-def test_what_crashed_is_refused_and_what_was_cancelled_or_lost_may_run_once_more(tmp_path, status, kind, is_refused):
+def test_what_crashed_is_refused_and_what_ended_for_no_fault_of_its_own_may_run_once_more(
+    tmp_path, status, kind, is_refused
+):
     asked = order()
     found = points(asked).points
     crashed = invented.failed("m0000001", status=status)
@@ -129,6 +134,19 @@ def test_what_crashed_is_refused_and_what_was_cancelled_or_lost_may_run_once_mor
     assert told.taken.refused.keys() == ({0} if is_refused else set())
     assert told.taken.rounds == () and told.engines == ({ended.engine} if is_refused else set())
     assert not any("crashed:" in why for why in told.taken.refused.values()), "kinds are for machines"
+
+
+def test_a_step_in_which_the_agent_failed_costs_nothing_until_the_next_one_begins(tmp_path):
+    asked = order()
+    found = points(asked).points
+    failed = invented.failed("m0000001")
+    failed = of_point(found[0], replace(failed, failure=Failure(FailureKind.SHORTAGE, "the disk is full")))
+    store = Home(tmp_path).store
+    store.add_bundles([BenchmarkBundle(BENCHMARK, (failed,), (invented.snapshot(),))])
+    told = stored_step(store, asked, found, Step(StepPurpose.LOOK, (0,), 1, 0.5), BENCHMARK, (), ended(50))
+    assert (told.taken.seconds, told.taken.rounds, told.taken.refused) == (0, (), {})
+    known = Known([{}], SearchTerms(60), [told.taken])
+    assert known.each_s(StepPurpose.LOOK) == Known([{}], SearchTerms(60), []).each_s(StepPurpose.LOOK)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
