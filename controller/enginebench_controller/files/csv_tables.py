@@ -1,17 +1,11 @@
-"""Layers and measurements as flat tables, and any table as CSV (RFC 4180): lists as JSON, empty where unknown.
-
-Names are other people's, and a spreadsheet takes a cell that begins with =, +, - or @ (in full width too) for a
-formula. Such text gets an apostrophe in front, which spreadsheets hide; and so does what stands behind a ; within it,
-at which those of many countries split. JSON and Parquet keep it as it is.
-"""
+"""Layers and measurements as flat tables, and as CSV (RFC 4180): lists as JSON, empty where unknown."""
 
 import csv
 import io
-import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from enginebench_controller.files.csv_cells import cell
 from enginebench_controller.graph.roofline import Roofline, rooflines
 from enginebench_controller.records import (
     Interval,
@@ -156,15 +150,6 @@ def _place(place: Roofline | None) -> Row:
     return {"share_of_attainable": found.pop("share"), **found}
 
 
-_FORMULA = re.compile(r'^(?=[\t\r\n])|(^|[;\t\r\n])(?="*[=+\-@＝＋－＠])')
-"""Where a formula begins: in a cell, and behind what a spreadsheet may split it at, as many do at ;."""
-
-
-def harmless(text: str) -> str:
-    """Text in which a spreadsheet finds no formula: an apostrophe stands before each that would begin."""
-    return _FORMULA.sub(r"\1'", text)
-
-
 def to_csv(profiles: Sequence[Profile], peaks: Sequence[Peak] = ()) -> str:
     """The text of the table, without the raw times."""
     columns = [column for column in COLUMN_TYPES if column != "time_ns"]
@@ -173,14 +158,6 @@ def to_csv(profiles: Sequence[Profile], peaks: Sequence[Peak] = ()) -> str:
     writer.writerow(columns)
     writer.writerows([cell(row[column]) for column in columns] for row in layer_rows(profiles, peaks))
     return text.getvalue()
-
-
-def cell(value: Any) -> Any:
-    """A value as a cell: lists as JSON, text that would begin a formula made harmless, None as it is."""
-    if value is None or isinstance(value, int | float):
-        return value
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return harmless(text)
 
 
 _PERCENTS = (90, 95, 99, 99.9)

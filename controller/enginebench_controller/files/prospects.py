@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from enginebench_controller.files.benchmarks import SubjectForm, subject_document
-from enginebench_controller.files.csv_tables import cell
+from enginebench_controller.files.csv_cells import cell
 from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import DocumentForm, Form, ModelForm
 from enginebench_controller.records import Profile, ProfileNode

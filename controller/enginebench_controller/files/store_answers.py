@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.files.csv_tables import cell
+from enginebench_controller.files.csv_cells import cell
 from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import DocumentForm, Form
 from enginebench_controller.store.backups import StoreCheck

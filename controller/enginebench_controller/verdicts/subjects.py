@@ -11,6 +11,7 @@ from enginebench_controller.records import Benchmark, Measurement, ModelVersion,
 from enginebench_controller.store.naming import shortest
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.answers import Answer, answers_across, answers_within
+from enginebench_controller.verdicts.layers.advisor import advised
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, compare_profiles
 from enginebench_controller.verdicts.pairing import (
     Compared,
@@ -205,9 +206,9 @@ def compare_whole_profiles(
     layered, missing = [one for one in profiles if one.layers], first_failures(profiles)
     if missing and len(layered) < 2:
         raise InputError("\n".join(["a comparison needs two profiles with layers", *missing]))
-    held = held_models(home)
+    held, peaks = held_models(home), home.store.peaks()
     known = [*home.store.models(), *(held or ())]
-    found = compare_profiles(layered, home.store.peaks(), practical, known, held)
+    found = advised(compare_profiles(layered, peaks, practical), peaks, known, held)
     return replace(found, remarks=(*map(str.strip, missing), *found.remarks)), soundness(profiles)
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.files.csv_tables import cell, harmless, measurements_csv
+from enginebench_controller.files.csv_cells import cell, harmless
+from enginebench_controller.files.csv_tables import measurements_csv
 
 
 def rows(measurements):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from enginebench_controller.files.csv_tables import harmless
+from enginebench_controller.files.csv_cells import harmless
 from enginebench_controller.records import (
     Arrivals,
     ProfileEntry,

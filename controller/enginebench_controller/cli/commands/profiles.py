@@ -38,7 +38,8 @@ from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.layers import TypeTime
 from enginebench_controller.store.naming import shortest
 from enginebench_controller.verdicts.disturbances import beside_pass, beside_words, remedy
-from enginebench_controller.verdicts.layers.trust import UNEVEN, distorted_words, distortion_remedy, uneven_words
+from enginebench_controller.verdicts.layers.disagreement import UNEVEN
+from enginebench_controller.verdicts.layers.trust import distorted_words, distortion_remedy, uneven_words
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.soundness import soundness
 from enginebench_controller.verdicts.words import UNKNOWN, failure_sentence, milliseconds, number, percent, short

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.csv_tables import cell
+from enginebench_controller.files.csv_cells import cell
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.sending import WRONG_OUTPUTS, MetricPoint
 from enginebench_controller.files.new_file import kept

@@ -1,12 +1,17 @@
 """The advisor: plain rules over a profile, each with the numbers it goes by and the layers it is about."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from enginebench_controller.graph.roofline import rooflines
 from enginebench_controller.records import Layer, ModelVersion, Peak, Profile
+from enginebench_controller.records.model import int8_versions, is_gone
 from enginebench_controller.stats.layers import counters_ns, ratio
 from enginebench_controller.verdicts.layers.advice import Advice, AdvisedProfile, Severity, percent
+from enginebench_controller.verdicts.layers.profiles import ProfileComparison
 from enginebench_controller.verdicts.layers.quantizing import (
+    AGAINST_UNUSED,
+    INT8_UNUSED,
     float_in_int8,
     int8_unused,
     rearranging,
@@ -197,3 +202,36 @@ def advise(
         profile, against, tuple(peaks), places, tuple(imposed), tuple(int8_versions), is_model_gone
     )
     return tuple(advice for rule in RULES for advice in rule(subject))
+
+
+def advised(
+    comparison: ProfileComparison,
+    peaks: Sequence[Peak] = (),
+    known: Sequence[ModelVersion] = (),
+    held: Sequence[ModelVersion] | None = None,
+) -> ProfileComparison:
+    """A comparison with what the rules say of each of its sides; `peaks` are those of their targets.
+
+    They go by the model versions that are `known` and by those that the library `held` of them, None where nobody
+    looked.
+    """
+    return replace(comparison, advice=tuple(_advice(comparison.profiles, peaks, known, held)))
+
+
+def _advice(
+    profiles: Sequence[Profile],
+    peaks: Sequence[Peak],
+    known: Sequence[ModelVersion],
+    held: Sequence[ModelVersion] | None,
+) -> Iterator[Advice]:
+    """What the rules say of each side, but for what the comparison says by itself, or is."""
+    originals = {one.digest: one.original_digest for one in known}
+    compared = {originals.get(one.model_digest, one.model_digest) for one in profiles}
+    for place, one in enumerate(profiles):
+        own = [peak for peak in peaks if peak.target == one.target]
+        int8 = int8_versions(known, one.model_digest)
+        gone = held is not None and is_gone(one.model_digest, known, held)
+        advice = advise(one, profiles[0] if place else None, own, int8_versions=int8, is_model_gone=gone)
+        is_beside_int8 = any(version.digest in compared for version in int8)
+        told = {AGAINST_UNUSED, INT8_UNUSED} if is_beside_int8 else {AGAINST_UNUSED}
+        yield from (each for each in advice if each.rule not in told)

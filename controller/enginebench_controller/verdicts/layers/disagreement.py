@@ -5,10 +5,21 @@ from dataclasses import dataclass
 from math import log
 
 from enginebench_controller.records import Profile
-from enginebench_controller.stats.layers import counters_ns, layers_to_latency, profiled_to_unprofiled, ratio, total_ns
-from enginebench_controller.verdicts.layers.trust import SUM_OFF, counters_are_in_layers, is_held_up
+from enginebench_controller.stats.layers import (
+    counters_ns,
+    layers_to_latency,
+    profiled_to_unprofiled,
+    ratio,
+    total_ns,
+    unevenness,
+)
+from enginebench_controller.verdicts.disturbances import beside_pass
 from enginebench_controller.verdicts.words import UNKNOWN, factor_words
 
+SUM_OFF = 0.1
+"""Σ layers ÷ latency may be so far from 1."""
+UNEVEN = 0.25
+"""The middle half of the inferences of a pass may lie apart by this share of their median."""
 _AS_FAST = 1.05
 """Ratios nearer to 1 than this disagree about nothing."""
 _COSTS_NOTHING = 0.9
@@ -19,6 +30,19 @@ _A_PART = 0.2
 """Of how far they are apart, as a logarithm: a factor that made less of it is not why. One of five made as much."""
 _NOTICED = 1 / (1 - SUM_OFF)
 """Nor is a factor that is no larger than this, as medians of equal passes may be apart by it."""
+
+
+def is_held_up(profile: Profile) -> bool:
+    """Whether something else decided over the times of a pass: others, or what made its inferences unlike."""
+    return beside_pass(profile) is not None or (unevenness(profile) or 0.0) > UNEVEN
+
+
+def counters_are_in_layers(profile: Profile) -> bool:
+    """Whether layers add up to more than the latency, so that what counters cost may be in their times.
+
+    Some engines spend it between layers, whose shares and ratios are then what they seem.
+    """
+    return (layers_to_latency(profile) or 0.0) > 1 + SUM_OFF
 
 
 def disagreement(

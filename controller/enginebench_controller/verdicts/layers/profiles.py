@@ -9,8 +9,7 @@ from enginebench_controller.graph.matching.kinds import family
 from enginebench_controller.graph.matching.matched import ADDED, Join, RowPart, matched_profile, named_profile, total_ns
 from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.roofline import rooflines
-from enginebench_controller.records import Layer, ModelVersion, Peak, Profile
-from enginebench_controller.records.model import int8_versions, is_gone
+from enginebench_controller.records import Layer, Peak, Profile
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL
 from enginebench_controller.stats.layers import (
     Mean,
@@ -21,9 +20,7 @@ from enginebench_controller.stats.layers import (
     sum_of,
 )
 from enginebench_controller.verdicts.layers.advice import Advice
-from enginebench_controller.verdicts.layers.advisor import advise
 from enginebench_controller.verdicts.layers.disagreement import disagreement
-from enginebench_controller.verdicts.layers.quantizing import AGAINST_UNUSED, INT8_UNUSED
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, PeakShares, layer_rows, plain_precision
 from enginebench_controller.verdicts.layers.summary import SettingDifference, letter, settings_that_differ, unlike
 from enginebench_controller.verdicts.parity import engine_label
@@ -211,7 +208,10 @@ def _is_matched(profile: Profile) -> bool:
 
 @dataclass(frozen=True)
 class ProfileComparison:
-    """Two or more profiles, each compared with the first. `settings` differ between any of them."""
+    """Two or more profiles, each compared with the first. `settings` differ between any of them.
+
+    The `advice` is that of `advisor.advised`, where somebody asked.
+    """
 
     profiles: tuple[Profile, ...]
     pairs: tuple[ProfilePair, ...]
@@ -225,13 +225,10 @@ def compare_profiles(
     profiles: Sequence[Profile],
     peaks: Sequence[Peak] = (),
     practical: float = LAYERS_PRACTICAL,
-    known: Sequence[ModelVersion] = (),
-    held: Sequence[ModelVersion] | None = None,
 ) -> ProfileComparison:
     """Compare whole profiles with the first; `peaks` are those of their targets.
 
-    Advice goes by the model versions that are `known` and by those that the library `held` of them, None where nobody
-    looked. Raises `InputError` for fewer than two, or for one without layers.
+    Raises `InputError` for fewer than two, or for one without layers.
     """
     _check(profiles)
     first = profiles[0]
@@ -244,31 +241,11 @@ def compare_profiles(
         settings=settings_that_differ(profiles),
         remarks=unlike(profiles),
         practical=practical,
-        advice=tuple(_advice(profiles, peaks, known, held)),
     )
 
 
 def _peak_shares(profile: Profile, peaks: Sequence[Peak]) -> tuple[float | None, ...]:
     return tuple(place.share if place else None for place in rooflines(profile, peaks))
-
-
-def _advice(
-    profiles: Sequence[Profile],
-    peaks: Sequence[Peak],
-    known: Sequence[ModelVersion],
-    held: Sequence[ModelVersion] | None,
-) -> Iterator[Advice]:
-    """What the rules say of each side, but for what the comparison says by itself, or is."""
-    originals = {one.digest: one.original_digest for one in known}
-    compared = {originals.get(one.model_digest, one.model_digest) for one in profiles}
-    for place, one in enumerate(profiles):
-        own = [peak for peak in peaks if peak.target == one.target]
-        int8 = int8_versions(known, one.model_digest)
-        gone = held is not None and is_gone(one.model_digest, known, held)
-        advice = advise(one, profiles[0] if place else None, own, int8_versions=int8, is_model_gone=gone)
-        is_beside_int8 = any(version.digest in compared for version in int8)
-        told = {AGAINST_UNUSED, INT8_UNUSED} if is_beside_int8 else {AGAINST_UNUSED}
-        yield from (each for each in advice if each.rule not in told)
 
 
 def _check(profiles: Sequence[Profile]) -> None:

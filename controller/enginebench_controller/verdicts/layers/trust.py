@@ -15,6 +15,7 @@ from enginebench_controller.stats.layers import (
 from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import beside_pass, beside_words
 from enginebench_controller.verdicts.layers.advice import Advice, AdvisedProfile, Severity, percent
+from enginebench_controller.verdicts.layers.disagreement import SUM_OFF, UNEVEN, counters_are_in_layers, is_held_up
 from enginebench_controller.verdicts.parity import requested_is_not_effective
 from enginebench_controller.verdicts.words import milliseconds
 
@@ -99,23 +100,6 @@ def distortion_remedy(profile: Profile) -> str:
     )
 
 
-def is_held_up(profile: Profile) -> bool:
-    """Whether something else decided over the times of a pass: others, or what made its inferences unlike."""
-    return beside_pass(profile) is not None or (unevenness(profile) or 0.0) > UNEVEN
-
-
-SUM_OFF = 0.1
-"""Σ layers ÷ latency may be so far from 1."""
-
-
-def counters_are_in_layers(profile: Profile) -> bool:
-    """Whether layers add up to more than the latency, so that what counters cost may be in their times.
-
-    Some engines spend it between layers, whose shares and ratios are then what they seem.
-    """
-    return (layers_to_latency(profile) or 0.0) > 1 + SUM_OFF
-
-
 def sum_is_off(subject: AdvisedProfile) -> Iterator[Advice]:
     """The layers do not add up to the latency."""
     found = layers_to_latency(subject.profile)
@@ -146,10 +130,6 @@ def disturbed(subject: AdvisedProfile) -> Iterator[Advice]:
         remedy = f"{disturbances.remedy(use)}, and profile again: {_HELD_UP}"
         evidence: dict[str, float | int | str] = {"others_share": use.share}
         yield _warning(subject, "disturbed", beside_words(subject.profile, use), remedy, evidence)
-
-
-UNEVEN = 0.25
-"""The middle half of the inferences of a pass may lie apart by this share of their median."""
 
 
 def uneven(subject: AdvisedProfile) -> Iterator[Advice]:

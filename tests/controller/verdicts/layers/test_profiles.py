@@ -23,6 +23,7 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.verdicts.conditions import ConditionOutcome, check_profiles, parse_conditions
 from enginebench_controller.verdicts.layers import rows
+from enginebench_controller.verdicts.layers.advisor import advised
 from enginebench_controller.verdicts.layers.profiles import compare_profiles, how_sure, told_remarks, whole_sentence
 from enginebench_controller.verdicts.layers.rows import LayerVerdict
 
@@ -184,7 +185,7 @@ def int8_unused(second_digest, **library):
     """What is advised on INT8 to the first of two profiles, on a machine that is made for it."""
     first = chain("a", [layer(0, 1_000_000)], host=HostFacts(isa=("avx512_vnni",)))
     second = replace(first, id="b", model_digest=second_digest)
-    found = compare_profiles([first, second], **library)
+    found = advised(compare_profiles([first, second]), **library)
     return [one for one in found.advice if (one.rule, one.profile_id) == ("int8-unused", "a")]
 
 

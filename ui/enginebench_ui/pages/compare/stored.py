@@ -15,6 +15,7 @@ from enginebench_controller.records.model import families as families_of
 from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.answers import Answer, answers_across
+from enginebench_controller.verdicts.layers.advisor import advised
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair, compare_profiles
 from enginebench_controller.verdicts.pairing import (
     Compared,
@@ -159,5 +160,5 @@ def _layers(
     for identity in (first_id, second_id):
         if identity not in found:
             raise InputError(f"there is no profile {identity!r} any more; choose another one")
-    comparison = compare_profiles([found[first_id], found[second_id]], _peaks, known=_known, held=_held)
+    comparison = advised(compare_profiles([found[first_id], found[second_id]], _peaks), _peaks, _known, _held)
     return ComparedLayers(comparison, layer_table(comparison.pairs[0]))

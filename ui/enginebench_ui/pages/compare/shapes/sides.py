@@ -13,7 +13,8 @@ from enginebench_controller.records import LOCAL_TARGET, Measurement, ProfileEnt
 from enginebench_controller.records.configuration import cores_in_words, place_of
 from enginebench_controller.records.target import in_environment
 from enginebench_controller.store.models import Contender, Experiment
-from enginebench_controller.verdicts.layers.trust import UNEVEN, uneven_words
+from enginebench_controller.verdicts.layers.disagreement import UNEVEN
+from enginebench_controller.verdicts.layers.trust import uneven_words
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_device_key, project_key
 from enginebench_ui.shared.text import choice_labels, count_of, instant, number
 
