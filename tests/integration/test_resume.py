@@ -247,7 +247,7 @@ def test_an_agent_that_ends_in_the_middle_of_a_run_and_comes_back_is_asked_again
         wait_until(lambda: spooled(agent, "-1-0.blocks"))
         ended(agent)
         agent.restart()
-        assert running.wait(90) == 0
+        assert running.wait(90) == 0, running.communicate()
 
     found = measured(bench).values()
     assert [(one.status.value, len(one.processes)) for one in found] == [("ok", 3)] * 2
