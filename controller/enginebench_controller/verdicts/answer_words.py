@@ -383,7 +383,8 @@ def by_whom(members: Sequence[Rival]) -> str:
     known = [(use, one.measurement) for one in members if (use := disturbances.meanwhile(one.measurement)) is not None]
     if known:
         use, measurement = max(known, key=lambda each: each[0].share)
-        if own := next(filter(None, (disturbances.own_used(one) for _, one in known)), ""):
+        own = next(filter(None, (disturbances.own_used(one) for _, one in known)), "")
+        if own and use.share < disturbances.WORTH_A_WORD:
             return f" ({own})"
         if use.share >= disturbances.LEAST_TOLD:
             return f" ({disturbances.others_used(use, disturbances.unseen(measurement))})"

@@ -244,6 +244,8 @@ def test_what_enginebench_itself_used_beside_blocks_is_told_as_such():
     assert doubts(own)[0].endswith(f"; {said}: let its pages and other commands rest while it measures")
     assert by_whom([Rival(own, "it", "", "")]) == f" ({said})"
     assert "other processes used 52 %" in by_whom([Rival(with_beside(0.52, 52), "it", "", "")])
+    both = [Rival(one, "it", "", "") for one in (own, with_beside(0.52, 52))]
+    assert "other processes used 52 %" in by_whom(both), "who used the most is told"
     assert by_whom([Rival(with_beside(0.001, 0.1), "it", "", "")]) == " (other processes)", "0 % is nobody's"
 
 
