@@ -95,6 +95,26 @@ def test_b_leads_back_and_a_question_mark_lists_the_keys(page, real_pages):
     expect(page.get_by_text("the next cell or layer")).to_be_hidden()
 
 
+def test_keys_can_be_switched_off_and_on_again(page, real_pages, views):
+    go(page, real_pages, views["profile-layers"])
+    page.keyboard.press("?")
+    switch = page.get_by_role("checkbox", name="Keys are on")
+    expect(switch).to_be_checked()
+    switch.click()
+    page.reload()
+    begun = settled(page).url
+    for key in "nb/":
+        assert strike(page, key).url == begun
+    page.keyboard.press("?")
+    expect(switch).to_be_hidden()
+
+    page.get_by_text("Keys", exact=True).click()
+    expect(switch).not_to_be_checked()
+    switch.click()
+    page.get_by_text("Keys", exact=True).focus()
+    assert strike(page, "n").url != begun
+
+
 def test_the_way_back_from_a_row_that_was_selected_leads_to_the_list_as_it_was_filtered(page, real_pages):
     go(page, real_pages, "profiles")
     search = page.get_by_role("textbox", name="Search")

@@ -1,7 +1,12 @@
-// The keys that no button of Streamlit can have. Nothing happens where a person types.
+// The keys that no button of Streamlit can have. Nothing happens where a person types, or has switched keys off, as
+// who speaks to a computer does: https://www.w3.org/WAI/WCAG22/Understanding/character-key-shortcuts.html
 {
   const SEARCH = '[data-testid=stMain] input[aria-label=Search]';
   const BENCHMARKS = '[data-testid=stSidebarNav] a[href$="/benchmarks"]';
+
+  const OFF = 'enginebench-keys-off';
+  const SWITCH = '.st-key-keys input';
+  const OF_BUTTONS = ['n', 'p'];
 
   function search(tries) {
     const field = document.querySelector(SEARCH);
@@ -18,11 +23,28 @@
     'b': () => history.back(),
   };
 
-  document.addEventListener('keydown', event => {
-    const isTyping = event.target.closest?.('input, textarea, select, [contenteditable=true]');
+  // Before Streamlit hears of it, whose buttons have keys that cannot be switched off.
+  window.addEventListener('keydown', event => {
+    const isTyping = event.target.closest?.('input:not([type=checkbox]), textarea, select, [contenteditable=true]');
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
     const act = ACTS[event.key];
-    if (!act || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    act();
+    if (localStorage.getItem(OFF)) {
+      if (act || OF_BUTTONS.includes(event.key.toLowerCase())) event.stopImmediatePropagation();
+    } else if (act) {
+      event.preventDefault();
+      act();
+    }
+  }, true);
+
+  // The list is drawn anew with each page, and shows how the switch stands when it is opened.
+  document.addEventListener('toggle', event => {
+    const found = event.target.querySelector?.(SWITCH);
+    if (found) found.checked = !localStorage.getItem(OFF);
+  }, true);
+
+  document.addEventListener('change', event => {
+    if (!event.target.matches?.(SWITCH)) return;
+    if (event.target.checked) localStorage.removeItem(OFF);
+    else localStorage.setItem(OFF, 'yes');
   });
 }

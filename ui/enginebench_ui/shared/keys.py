@@ -22,7 +22,8 @@ def show_keys() -> None:
     listed = "".join(f"<dt><kbd>{key}</kbd></dt><dd>{does}</dd>" for key, does in KEYS.items())
     with st.sidebar.container(key="keys"):
         # Not an expander with Markdown, which every page would have to draw: it is closed.
-        st.html(f"<details><summary>Keys</summary><dl>{listed}</dl></details>")
+        switch = '<label><input type="checkbox" checked> Keys are on, in this browser</label>'
+        st.html(f"<details><summary>Keys</summary><dl>{listed}</dl>{switch}</details>")
 
 
 def show_steps(what: str, offered: Sequence[T], chosen: T | None, choose: Callable[[T], None]) -> None:
