@@ -7,12 +7,20 @@ from typing import Annotated
 import typer
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import remark
+from enginebench_controller.cli.console import check_stdout, remark
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.home import default_home
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+def _to_be_read(asked: bool) -> bool:
+    """Refuse a document that would be lost before anything is measured for it."""
+    if asked:
+        check_stdout()
+    return asked
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.", callback=_to_be_read)]
 Notes = Annotated[
     bool, typer.Option("--notes", help="All remarks, each with whom it is of, instead of a line for each kind.")
 ]

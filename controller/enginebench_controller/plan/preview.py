@@ -1,5 +1,6 @@
 """What a plan would come to, told at once: without building, rewriting or uploading anything."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -83,7 +84,7 @@ class _Looker:
         chosen = input_set(self._plan, bound, bound.inputs, said)
         if self._folder is not None:
             fit = [one if bound.fixed_batch is None else one.with_items(batch) for one in bound.inputs]
-            _look_into(self._folder, _age_ns(self._folder), fed_by_files(self._plan, fit, chosen), self._plan.image)
+            _look_into(self._folder, _stands(self._folder), fed_by_files(self._plan, fit, chosen), self._plan.image)
         told = (*bound.assumptions, *length_assumptions(chosen, said))
         return BoundModel(version, bound.inputs, told, bound.output_batch_axes, chosen)
 
@@ -108,18 +109,18 @@ def _described(path: Path, model_format: str) -> ModelDescription:
 
 
 @lru_cache(maxsize=64)
-def _look_into(folder: Path, _age: int | None, inputs: tuple[InputTensor, ...], image: ImageOptions) -> None:
-    """Refuse files that do not fit by name or header. What fits is not read again while the folder is as old.
+def _look_into(folder: Path, _stands: int | None, inputs: tuple[InputTensor, ...], image: ImageOptions) -> None:
+    """Refuse files that do not fit by name or header. What fits is not read again while its files are as old.
 
     Raises `InputError`, which is not kept: a file may be mended in its place.
     """
     outline(folder, inputs, image)
 
 
-def _age_ns(folder: Path) -> int | None:
-    """When files came or went last; None of a folder that cannot be looked at."""
-    with suppress(OSError, ValueError):
-        return folder.stat().st_mtime_ns
+def _stands(folder: Path) -> int | None:
+    """What changes with the files of a folder; None of one that cannot be looked at."""
+    with suppress(OSError, ValueError), os.scandir(folder) as files:
+        return hash(frozenset((one.name, (seen := one.stat()).st_size, seen.st_mtime_ns) for one in files))
     return None
 
 

@@ -383,9 +383,9 @@ def by_whom(members: Sequence[Rival]) -> str:
     known = [(use, one.measurement) for one in members if (use := disturbances.meanwhile(one.measurement)) is not None]
     if known:
         use, measurement = max(known, key=lambda each: each[0].share)
-        own = next(filter(None, (disturbances.own_used(one) for _, one in known)), "")
+        own = max(disturbances.own_share(one) for _, one in known)
         if own and use.share < disturbances.WORTH_A_WORD:
-            return f" ({own})"
+            return f" ({disturbances.own_used(own)})"
         if use.share >= disturbances.LEAST_TOLD:
             return f" ({disturbances.others_used(use, disturbances.unseen(measurement))})"
     kinds = Counter(kind for one in members for kind in summarize_evidence(one.measurement.blocks).disturbances)

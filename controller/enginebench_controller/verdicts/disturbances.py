@@ -69,19 +69,24 @@ def unseen(measurement: Measurement) -> tuple[str, ...]:
     return tuple(dict.fromkeys(phrase for one in seen for phrase in one.unseen))
 
 
-def own_used(measurement: Measurement) -> str:
-    """Say that processes of enginebench used the machine beside blocks, as pages and other commands do; "" if not so.
+def own_share(measurement: Measurement) -> float:
+    """Which share of the machine processes of enginebench used beside blocks, as pages and other commands do.
 
-    They are none of those whom an agent tells of others, but blocks count whatever ran beside them.
+    They are none of those whom an agent tells of others, but blocks count whatever ran beside them. 0 where it is not
+    worth a word, or others used as much. What is counted beside a block that nobody disturbed is mostly rounding.
     """
     use = meanwhile(measurement)
     counted = [one for one in measurement.blocks if not one.paused_ns and one.evidence.other_cpu_time_ns is not None]
-    if use is None or not counted:
-        return ""
-    beside_ns = sum(one.evidence.other_cpu_time_ns or 0 for one in counted)
+    if use is None or use.share >= WORTH_A_WORD or not counted:
+        return 0.0
+    disturbed = (one for one in counted if DisturbanceKind.OTHER_PROCESSES in {each.kind for each in one.disturbances})
+    beside_ns = sum(one.evidence.other_cpu_time_ns or 0 for one in disturbed)
     share = beside_ns / (use.processors * sum(one.duration_ns for one in counted)) - use.share
-    if use.share >= WORTH_A_WORD or share < WORTH_A_WORD:
-        return ""
+    return share if share >= WORTH_A_WORD else 0.0
+
+
+def own_used(share: float) -> str:
+    """Say how much of the machine processes of enginebench used beside blocks."""
     return f"enginebench's own processes used {100 * share:.0f} % of the machine beside it"
 
 

@@ -345,8 +345,8 @@ def _cause(kind: DisturbanceKind, measurement: Measurement) -> str:
 
 
 def _who(measurement: Measurement) -> str:
-    if own := disturbances.own_used(measurement):
-        return f"{own}: let its pages and other commands rest while it measures"
+    if own := disturbances.own_share(measurement):
+        return f"{disturbances.own_used(own)}: let its pages and other commands rest while it measures"
     use = disturbances.meanwhile(measurement)
     if use is None or use.share < disturbances.LEAST_TOLD:  # short, and over: there is nothing to close
         return ""

@@ -67,6 +67,16 @@ def test_what_a_program_is_to_read_is_refused_where_the_output_is_closed(command
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", ["run zoo:squeezenet --engine fake --json", "ca invite bench --host bench --at 127.0.0.1:49321"]
+)
+def test_a_closed_output_is_refused_before_anything_is_done(command, words, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    assert command(words, "{} >&-") == (2, CLOSED)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["--version", "list", "list --json", "query 'select * from measurements'"])
 def test_a_full_disk_is_a_sentence(command, words):
     code, told = command(words, "{} >/dev/full")

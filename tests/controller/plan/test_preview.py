@@ -69,6 +69,9 @@ def test_inputs_of_a_folder_are_looked_at_by_name_and_header(library, digest, tm
     assert "has elements of type float64, and input 'x' takes float32" in wide
     np.save(folder / "a.npy", np.zeros((3, 4, 4), np.float32))  # written in place: the folder is as old as before
     assert said(folder).expansion
+    np.save(folder / "a.npy", np.zeros((3, 4, 5), np.float32))
+    assert said(folder).refusals, "and what fitted is no longer what it was"
+    np.save(folder / "a.npy", np.zeros((3, 4, 4), np.float32))
     Image.new("RGB", (8, 8)).save(folder / "b.png")
     (flat,) = said(folder, std=[0.0]).refusals
     assert "cannot be 0" in flat

@@ -231,8 +231,8 @@ def test_who_disturbed_is_named_with_what_to_do():
 def test_what_enginebench_itself_used_beside_blocks_is_told_as_such():
     """Whoever looks for others is told nothing of them, and of blocks all the more."""
 
-    def with_beside(share, others):
-        one = noisy(processes=beside(("cron", 9, others)))
+    def with_beside(share, others, kind=DisturbanceKind.OTHER_PROCESSES):
+        one = noisy(kind, share=10, processes=beside(("cron", 9, others)))
         took = (
             replace(b, evidence=replace(b.evidence, other_cpu_time_ns=int(2 * share * b.duration_ns)))
             for b in one.blocks
@@ -247,6 +247,10 @@ def test_what_enginebench_itself_used_beside_blocks_is_told_as_such():
     both = [Rival(one, "it", "", "") for one in (own, with_beside(0.52, 52))]
     assert "other processes used 52 %" in by_whom(both), "who used the most is told"
     assert by_whom([Rival(with_beside(0.001, 0.1), "it", "", "")]) == " (other processes)", "0 % is nobody's"
+    several = [Rival(with_beside(share, 1), "it", "", "") for share in (0.08, 0.52, 0.08)]
+    assert by_whom(several) == f" ({said})", "who used the most of them"
+    stolen = with_beside(0.07, 1, DisturbanceKind.STEAL)
+    assert "enginebench" not in doubts(stolen)[0] + by_whom([Rival(stolen, "it", "", "")]), "ticks are coarse"
 
 
 def test_the_bystanders_of_all_processes_count_together():

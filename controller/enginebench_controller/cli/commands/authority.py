@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.console import check_stdout, print_json, print_table, remark
 from enginebench_controller.cli.options import Json
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
@@ -39,6 +39,7 @@ def invite(
     from enginebench_controller.targets.authority.authority import Authority  # noqa: PLC0415
     from enginebench_controller.targets.authority.invitation import WantedCertificate, make_invitation, wait_for_agent  # noqa: PLC0415
 
+    check_stdout()
     authority = Authority(default_home().ca)
     authority.check_free(name, host)
     with _listening(at) as listening:
