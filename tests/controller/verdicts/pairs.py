@@ -53,7 +53,9 @@ def arms(ratio, *, pairs=20, scatter=0.01, base_ns=2e6, seed=1, head=None, **cha
     }
 
 
-def keep_gate(store, identity, model_digest, *, ratio=1.0, imported=False, measured=MappingProxyType({}), **plan):
+def keep_gate(
+    store, identity, model_digest, *, ratio=1.0, scatter=0.01, imported=False, measured=MappingProxyType({}), **plan
+):
     """Put a gate of `fake` into a store, with twenty process pairs, as if it had run here or elsewhere.
 
     `measured` are fields of its measurements, which are on `local` otherwise.
@@ -61,7 +63,7 @@ def keep_gate(store, identity, model_digest, *, ratio=1.0, imported=False, measu
     members = {role: f"{identity}-{role}" for role in ROLES}
     planned = {"schema_version": 1, "gate": {"budget": "40s", **plan}, "members": members}
     benchmark = replace(invented.benchmark(identity, imported=imported), plan=planned)
-    made = arms(ratio)
+    made = arms(ratio, scatter=scatter)
     kept = [
         replace(
             invented.measured(members[role], identity, model_digest=model_digest, captured_outputs=(), **measured),

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import sqrt
-from statistics import median
+from statistics import median, median_low
 
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
@@ -138,11 +137,13 @@ def _of(home: Home, entries: Sequence[BenchmarkEntry], likeness: Likeness) -> Hi
 
 
 def _spread(judged: Sequence[Judged], metric: GateMetric) -> float | None:
-    """That of all pairs of these gates around their own middles."""
+    """The median of how pairs of these gates scattered around their own middles, each gate as often as it has pairs.
+
+    One that was disturbed says little of those to come; a mean of squares would be its own.
+    """
     known = [(each.pairs - 1, one.spread) for each in judged for one in each.metrics if one.metric is metric]
-    squares = [(degrees, spread**2) for degrees, spread in known if spread]
-    degrees = sum(one for one, _ in squares)
-    return sqrt(sum(one * square for one, square in squares) / degrees) if degrees else None
+    spreads = [spread for degrees, spread in known if spread for _ in range(degrees)]
+    return median_low(spreads) if spreads else None
 
 
 def _latest(home: Home, entries: Sequence[BenchmarkEntry]) -> Iterator[Judged]:

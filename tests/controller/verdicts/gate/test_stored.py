@@ -9,7 +9,7 @@ import invented_profiles
 from controller.verdicts.pairs import keep_gate
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case
-from enginebench_controller.plan.plan import BASE, CONTROL, HEAD
+from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric
 from enginebench_controller.records import EngineRef
 from enginebench_controller.verdicts.gate.stored import Likeness, explained, gate_of, history, stored_arms
 
@@ -26,6 +26,14 @@ def test_gates_of_another_machine_of_the_same_name_tell_nothing_of_this_one(tmp_
     keep_gate(home.store, "b0000002", invented.model().digest)
     known = history(home, [CASE])
     assert (known.pairs, known.likeness) == (20, Likeness.SAME)
+
+
+def test_one_gate_that_was_disturbed_says_little_of_the_next(tmp_path):
+    home = Home(tmp_path)
+    for place, scatter in enumerate((0.3, 0.01, 0.01)):
+        keep_gate(home.store, f"b000000{place}", invented.model().digest, scatter=scatter)
+    known = history(home, [CASE])
+    assert known.pairs == 60 and known.spreads[GateMetric.LATENCY] < 0.02
 
 
 def test_members_that_are_no_ids_are_none(tmp_path):
