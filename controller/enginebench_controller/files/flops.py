@@ -8,7 +8,7 @@ from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import DocumentForm, Form, ModelForm, with_fields_of
 from enginebench_controller.graph.flops.counting import model_cost, node_costs, operator
 from enginebench_controller.graph.flops.saved_programs import ProgramCost
-from enginebench_controller.graph.flops.work import ModelCost, NodeCost
+from enginebench_controller.graph.flops.work import ModelCost, NodeCost, sum_or_none
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode
 from enginebench_controller.records import InputTensor, ModelVersion
 from enginebench_controller.records.profile import CountMethod
@@ -89,12 +89,6 @@ def _sums(costs: Sequence[NodeCost]) -> Document:
         "methods": sorted({cost.method.value for cost in costs}),
         "unknown_nodes": sum(cost.method is CountMethod.UNKNOWN for cost in costs),
     }
-
-
-def sum_or_none(values: Iterable[int | None]) -> int | None:
-    """The sum; None if any value is."""
-    found = list(values)
-    return None if None in found else sum(value for value in found if value is not None)
 
 
 class CountForm(DocumentForm):

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.files.report_forms import cell, checks_markdown, folded, render, table
-from enginebench_controller.files.verdicts.junit import junit
 from enginebench_controller.records import Configuration
 from enginebench_controller.verdicts.answers import Answer
 from enginebench_controller.verdicts.conditions import Check
@@ -373,6 +372,3 @@ class Contents:
     html: Callable[[], str]
     markdown: Callable[[], str]
     junit: Callable[[], str]
-
-
-__all__ = ["Contents", "benchmark_html", "benchmark_markdown", "junit", "profile_html", "profile_markdown"]

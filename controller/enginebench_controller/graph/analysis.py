@@ -12,7 +12,7 @@ from pathlib import Path
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.graph.flops.counting import bytes_read, model_cost, node_costs
-from enginebench_controller.graph.flops.work import ModelCost, NodeCost
+from enginebench_controller.graph.flops.work import ModelCost, NodeCost, sum_or_none
 from enginebench_controller.graph.matching.layers_to_nodes import match_layers
 from enginebench_controller.graph.matching.matched import Matching
 from enginebench_controller.graph.reading import read_source_graph
@@ -107,17 +107,17 @@ class GroupCounting:
         """The work of the nodes with these indexes."""
         members = [(self._graph.nodes[node], self._costs[node]) for node in nodes if not self._graph.nodes[node].folded]
         return GroupWork(
-            flops=_sum([cost.flops for _, cost in members]),
+            flops=sum_or_none([cost.flops for _, cost in members]),
             data_bytes=self._data_bytes([node for node, _ in members], [cost for _, cost in members]),
         )
 
     def _data_bytes(self, nodes: Sequence[SourceNode], costs: Sequence[NodeCost]) -> int | None:
-        moved = _sum([cost.activation_bytes for cost in costs] + [cost.weight_bytes for cost in costs])
+        moved = sum_or_none([cost.activation_bytes for cost in costs] + [cost.weight_bytes for cost in costs])
         if moved is None or len(nodes) == 1:
             return moved
         if any(node.bodies for node in nodes):
             return None  # what bodies move is counted with them, and cannot be told apart
-        twice = _sum([self._counted_twice(name, nodes) for name in self._between(nodes)])
+        twice = sum_or_none([self._counted_twice(name, nodes) for name in self._between(nodes)])
         return None if twice is None else moved - twice
 
     def _between(self, nodes: Sequence[SourceNode]) -> set[str]:
@@ -132,18 +132,13 @@ class GroupCounting:
         tensor = self._graph.tensors.get(name)
         size = None if tensor is None else tensor.size_bytes
         reads = [bytes_read(self._graph, node, name) for node in nodes if name in node.inputs]
-        read = _sum(reads)
+        read = sum_or_none(reads)
         if size is None or read is None:
             return None
         if not any(name in node.outputs for node in nodes):
             return read - min(read, size)
         leaves = self._reads[name] > len(reads)
         return read if leaves else read + size
-
-
-def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
 
 
 FORMAT_WITH_A_GRAPH = "onnx"

@@ -15,8 +15,6 @@ from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.v1 import run_pb2
 
 LABEL = "label:"
-FACTS = ("arch", "engine", "name")
-"""What a target says of itself stands beside the labels that a person gave, unless these say otherwise."""
 _AT_ONCE = 64
 _MOST_NAMED = 5
 _SEE = "`enginebench targets check` says why"
@@ -105,7 +103,7 @@ def _selections(words: Iterable[str]) -> list[str | dict[str, str]]:
 
 
 def labels_of(target: Target, seen: TargetSnapshot | None) -> Mapping[str, frozenset[str]]:
-    """All that a target can be chosen by: what is known of it, and over that what a person said."""
+    """All that a target can be chosen by: what is known of it, unless the labels that a person gave say otherwise."""
     facts = {"name": frozenset({target.name})}
     if seen is not None:
         engines = frozenset(one.name for one in seen.available if not one.hidden)

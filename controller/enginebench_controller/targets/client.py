@@ -16,14 +16,15 @@ import grpc
 from enginebench_controller.errors import (
     AgentError,
     BusyError,
+    DiskFullError,
     OldAgentError,
     ReservedError,
     RunUnknownError,
     UnreachableError,
 )
 from enginebench_controller.records import HostFacts, InputFile, ModelFile
+from enginebench_controller.targets.channels import PASSING, START, Obstacle, find_obstacle
 from enginebench_controller.targets.connections import Connection, Connections, Stubs
-from enginebench_controller.targets.obstacles import PASSING, START, Obstacle, find_obstacle
 from enginebench_controller.targets.sending import ASK_SECONDS, Sending
 from enginebench_controller.wire.fields import optional
 from enginebench_proto.agreed.words import BUSY, DISK_FULL, ERROR_CODE_KEY, RESERVED
@@ -72,7 +73,7 @@ def shown_version(told: str) -> str:
 
 T = TypeVar("T")
 
-_BY_CODE = {BUSY: BusyError, DISK_FULL: BusyError, RESERVED: ReservedError}
+_BY_CODE = {BUSY: BusyError, DISK_FULL: DiskFullError, RESERVED: ReservedError}
 """What of an agent's own codes a caller tells from other errors of it."""
 
 CALL_SECONDS = 15.0

@@ -16,8 +16,7 @@ from enginebench_controller import wire
 from enginebench_controller.errors import InputError, UnreachableError
 from enginebench_controller.records import Reservation, Target
 from enginebench_controller.targets.addresses import SshError
-from enginebench_controller.targets.channels import open_channel, reachable
-from enginebench_controller.targets.obstacles import START, Obstacle, find_obstacle
+from enginebench_controller.targets.channels import START, Obstacle, find_obstacle, open_channel, reachable
 from enginebench_controller.wire.fields import optional
 from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc
 

@@ -316,11 +316,6 @@ def findings(home: Home, histories: Iterable[TrendHistory]) -> Findings:
     return tuple((one, tuple(islice(told, len(one.alerts)))) for one in found)
 
 
-def gate_command(home: Home, alert: Alert) -> str | None:
-    """What a person types to confirm a candidate; None where it cannot be."""
-    return None if alert.cause is not Cause.CANDIDATE or obstacle(home, alert) else _command(alert)
-
-
 def _command(alert: Alert) -> str:
     usual = {"streams": [1], "hint": ["none"], "load": ["sync"], "requests": []}
     fields = {name: value for name, value in plan_fields(alert).items() if value != usual.get(name)}

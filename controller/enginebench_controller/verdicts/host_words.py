@@ -53,6 +53,11 @@ def _binary(size_bytes: int) -> str:
     return f"{kib:g} KiB" if kib < 1024 else f"{kib / 1024:g} MiB"
 
 
+def data_words(size_bytes: int | None) -> str:
+    """The data that a calibration walked through: "256 KiB", "16 MiB"; "memory" where its size is not known."""
+    return "memory" if size_bytes is None else _binary(size_bytes)
+
+
 def kinds_of_cores(host: HostFacts) -> str:
     """ "4 big (Cortex-A76) and 4 little (Cortex-A55) cores"; "" where all are alike."""
     if not host.clusters:

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from enginebench_controller.home import default_home
-from enginebench_controller.jobs.control import jobs_since, log_tail
+from enginebench_controller.errors import EnginebenchError
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.jobs.control import jobs_since, log_tail, start_job
 from enginebench_controller.jobs.record import Job
 from enginebench_ui.pages import COMPARE, JOB, PROJECTS
 from enginebench_ui.shared import reading
@@ -14,6 +15,16 @@ from enginebench_ui.shared.jobs import RECENT_NS, JobLine, job_line, recent
 from enginebench_ui.shared.text import inert
 
 Belongs = Callable[[Job], bool]
+
+
+def start_followed(home: Home, title: str, arguments: tuple[str, ...]) -> None:
+    """Start a job that the page follows; where it cannot be started the page says why, and goes on."""
+    try:
+        start_job(home, title, arguments)
+    except EnginebenchError as error:
+        st.error(inert(str(error)), icon=":material/error:")
+    else:
+        st.toast("Started; it goes on if you leave this page.", icon=":material/check:")
 
 
 def follow_jobs(belongs: Belongs) -> None:

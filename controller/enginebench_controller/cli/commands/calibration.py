@@ -23,6 +23,7 @@ from enginebench_controller.records import Peak, PeakKind
 from enginebench_controller.records.cause import cause
 from enginebench_controller.records.target import best_peaks
 from enginebench_controller.runs.calibrating import CalibrationOrder, EngineCalibration, calibrate
+from enginebench_controller.verdicts.host_words import data_words
 from enginebench_controller.verdicts.words import UNKNOWN, failure_sentence
 
 _CORES = re.compile("[1-9][0-9]{0,5}")
@@ -102,19 +103,13 @@ def _print(found: Sequence[EngineCalibration]) -> None:
 def _row(peak: Peak) -> list[object]:
     engine = peak.engine
     start = [engine.name, engine.version or UNKNOWN, engine.environment, peak.device, peak.cores]
-    subject = peak.precision or _size(peak.working_set_bytes)
+    subject = peak.precision or data_words(peak.working_set_bytes)
     if peak.rate is None:
         return [*start, subject, UNKNOWN, UNKNOWN, cause(peak.failure or "") or UNKNOWN]
     unit = "Gop" if peak.kind is PeakKind.FLOPS else "GB"
     marks = "~" * peak.may_be_winograd + "*" * peak.rate.disturbed
     interval = f"{peak.rate.low_per_s / 1e9:.1f} to {peak.rate.high_per_s / 1e9:.1f}"
     return [*start, subject, f"{marks}{peak.rate.median_per_s / 1e9:.1f} {unit}", interval, peak.what]
-
-
-def _size(size_bytes: int | None) -> str:
-    if size_bytes is None:
-        return "memory"
-    return f"{size_bytes >> 20} MiB" if size_bytes >= 1 << 20 else f"{size_bytes >> 10} KiB"
 
 
 def _title(engine: str, cores: int) -> str:

@@ -16,11 +16,10 @@ from enginebench_controller.files.flops import (
     by_operator,
     cost_document,
     program_document,
-    sum_or_none,
 )
 from enginebench_controller.graph.flops.counting import model_cost, node_costs, operator
 from enginebench_controller.graph.flops.saved_programs import ProgramCost, count_program
-from enginebench_controller.graph.flops.work import ModelCost, NodeCost
+from enginebench_controller.graph.flops.work import ModelCost, NodeCost, sum_or_none
 from enginebench_controller.graph.reading import read_source_graph
 from enginebench_controller.graph.source_graph import SourceGraph
 from enginebench_controller.home import default_home

@@ -27,7 +27,7 @@ from enginebench_controller.graph.flops.parameters import (
     reads_packed_weights,
     weights,
 )
-from enginebench_controller.graph.flops.work import ModelCost, NodeCost, UnknownWorkError, Work, total
+from enginebench_controller.graph.flops.work import ModelCost, NodeCost, UnknownWorkError, Work, sum_or_none
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode
 from enginebench_controller.records.profile import CountMethod
 
@@ -52,15 +52,15 @@ def with_bodies(cost: NodeCost, work: Work, costs_of: CostsOf) -> NodeCost:
 
 def _once(cost: NodeCost, body: SourceGraph, costs_of: CostsOf) -> NodeCost:
     costs = costs_of(body)
-    flops = total(one.flops for one in costs)
+    flops = sum_or_none(one.flops for one in costs)
     unknown = (f"{node.op_type} {node.name!r} in it: {one.reason}" for node, one in zip(body.nodes, costs, strict=True)
                if one.flops is None)  # fmt: skip
     at_most = any(one.method is CountMethod.AT_MOST for one in costs)
     return replace(
         cost,
-        macs=total(one.macs for one in costs),
+        macs=sum_or_none(one.macs for one in costs),
         flops=flops,
-        activation_bytes=total(one.activation_bytes for one in costs),
+        activation_bytes=sum_or_none(one.activation_bytes for one in costs),
         method=CountMethod.UNKNOWN if flops is None else CountMethod.AT_MOST if at_most else CountMethod.COUNTED,
         reason=next(unknown, ""),
         contradicts=any(one.contradicts for one in costs),
@@ -161,17 +161,17 @@ def model_cost(graph: SourceGraph, costs: Sequence[NodeCost]) -> ModelCost:
     """The totals of `costs`, which are those of `graph`."""
     unknown = [(operator(node), cost) for node, cost in zip(graph.nodes, costs, strict=True) if cost.flops is None]
     known = [cost.flops for cost in costs if cost.flops is not None]
-    macs = total(cost.macs for cost in costs)
+    macs = sum_or_none(cost.macs for cost in costs)
     learnt = distinct(one for node in graph.nodes for one in parameters(graph, node))
     read = distinct(one for node in graph.nodes for one in weights(graph, node))
     packed = reads_packed_weights(graph)
     return ModelCost(
         macs=macs,
         flops=sum(known) if known and macs is not None else None,
-        parameters=None if packed else total(one.tensor.elements for one in learnt),
-        nonzero_parameters=None if packed else total(one.nonzero for one in learnt),
-        weight_bytes=total(one.stored_bytes for one in read),
-        activation_bytes=total(cost.activation_bytes for cost in costs),
+        parameters=None if packed else sum_or_none(one.tensor.elements for one in learnt),
+        nonzero_parameters=None if packed else sum_or_none(one.nonzero for one in learnt),
+        weight_bytes=sum_or_none(one.stored_bytes for one in read),
+        activation_bytes=sum_or_none(cost.activation_bytes for cost in costs),
         nodes=len(costs),
         known_nodes=len(known),
         unknown_operators=dict(Multiset(name for name, _ in unknown).most_common()),
@@ -202,8 +202,8 @@ def _cost(graph: SourceGraph, node: SourceNode, read: set[str]) -> NodeCost:
     cost = NodeCost(
         macs=None,
         flops=None,
-        parameters=None if packed else total(one.tensor.elements for one in learnt),
-        nonzero_parameters=None if packed else total(one.nonzero for one in learnt),
+        parameters=None if packed else sum_or_none(one.tensor.elements for one in learnt),
+        nonzero_parameters=None if packed else sum_or_none(one.nonzero for one in learnt),
         weight_bytes=_weight_bytes(graph, node),
         activation_bytes=_activation_bytes(graph, node, read),
         method=CountMethod.UNKNOWN,
@@ -234,14 +234,14 @@ def _weight_bytes(graph: SourceGraph, node: SourceNode) -> int | None:
     sizes = [one.stored_bytes for one in weights(graph, node)]
     makes_a_part = key_of(node) in READS_A_PART and node.outputs  # a damaged file may name none
     made = _size(graph, node.outputs[0]) if makes_a_part else None
-    return total(size if made is None or size is None else min(size, made) for size in sizes)
+    return sum_or_none(size if made is None or size is None else min(size, made) for size in sizes)
 
 
 def _activation_bytes(graph: SourceGraph, node: SourceNode, read: set[str]) -> int | None:
     taken = [name for name in dict.fromkeys(node.inputs) if name and graph.weight(name) is None]
     # An output that nobody reads, such as Dropout's mask, is not written.
     made = [name for name in dict.fromkeys(node.outputs) if name in read and name and name not in taken]
-    return total([*(bytes_read(graph, node, name) for name in taken), *(_size(graph, name) for name in made)])
+    return sum_or_none([*(bytes_read(graph, node, name) for name in taken), *(_size(graph, name) for name in made)])
 
 
 def bytes_read(graph: SourceGraph, node: SourceNode, name: str) -> int | None:

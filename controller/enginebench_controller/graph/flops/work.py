@@ -72,7 +72,7 @@ class ModelCost:
         return _intensity(self.flops, self.weight_bytes, self.activation_bytes)
 
 
-def total(values: Iterable[int | None]) -> int | None:
+def sum_or_none(values: Iterable[int | None]) -> int | None:
     """The sum; None if any of the values is."""
     summed = 0
     for value in values:

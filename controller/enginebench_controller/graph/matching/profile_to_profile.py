@@ -1,13 +1,20 @@
-"""Joining matched profiles: of other engines, versions, batches or machines."""
+"""Joining matched profiles: of other engines, versions, batches or machines.
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+Layers that run nodes of the model are joined by these. What engines made for themselves, such as reorders, are
+strangers to it: of these it is to be found which are the same thing.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from enginebench_controller.graph.matching.algorithms import Components
 from enginebench_controller.graph.matching.dataflow import DataFlow
 from enginebench_controller.graph.matching.graph_to_graph import correspond
 from enginebench_controller.graph.matching.kinds import is_light, is_rearrangement, may_move
 from enginebench_controller.graph.matching.matched import (
+    ADDED,
     Join,
     LayerCategory,
     MatchedProfile,
@@ -17,7 +24,6 @@ from enginebench_controller.graph.matching.matched import (
     is_executed,
     mean_layer_ns,
 )
-from enginebench_controller.graph.matching.strangers import Kind, Stranger, strangers
 from enginebench_controller.records import LayerState
 
 Link = tuple[int, int]
@@ -69,6 +75,17 @@ def _best(shared: Mapping[Link, list[int]], side: int) -> dict[int, Link]:
 
 Item = tuple[int, int]
 """A profile's number and that of one of its groups."""
+
+_Kind = tuple[LayerCategory, str | int, str]
+"""A layer's category, its engine (without one the side: nobody knows whose words these are), and its type."""
+
+
+@dataclass(frozen=True)
+class _Stranger:
+    """A thing that is no part of the model: its places by side, in each profile's layers."""
+
+    kind: _Kind
+    places: Mapping[int, int]
 
 
 def join(first: MatchedProfile, *others: MatchedProfile) -> Join:
@@ -148,8 +165,8 @@ class _Joining:
         for row, items in enumerate(components):
             for side, group in items:
                 rows[side][group] = row
-        found = strangers(self._profiles, rows)
-        alike: dict[Kind, set[frozenset[int]]] = defaultdict(set)
+        found = _strangers(self._profiles, rows)
+        alike: dict[_Kind, set[frozenset[int]]] = defaultdict(set)
         for one in found:
             alike[one.kind].add(frozenset(one.places))
         groups = {frozenset(side for side, _ in items) for items in components}
@@ -165,7 +182,7 @@ class _Joining:
             )
             yield Row(tuple(sides), category=one.kind[0], exact=True)
 
-    def _why_no_stranger(self, side: int, one: Stranger, may_be: Iterable[frozenset[int]]) -> LayerState:
+    def _why_no_stranger(self, side: int, one: _Stranger, may_be: Iterable[frozenset[int]]) -> LayerState:
         """Absent only where nothing here may be it: of all that `may_be` so, the sides that have each."""
         nodes = self._profiles[side].graph.nodes
         category, _, type_ = one.kind
@@ -211,3 +228,95 @@ def _why_missing(profile: MatchedProfile, nodes: Sequence[int]) -> LayerState:
         if category is LayerCategory.ENGINE_MADE or (only_move and may_move(category, layer.type))
     )
     return LayerState.NO_DATA if any(may_be) else LayerState.NOT_EXECUTED
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_NUMBERED = re.compile(r"[A-Za-z]+_\d+")
+"""OpenVINO numbers nodes that no one named by the operator, which is not the layer's type: Multiply_17731, Eltwise."""
+_UNIQUE = "_token_"
+"""ONNX Runtime puts it, with a number, behind a name that is taken."""
+_NOBODYS = frozenset({"layer", "node", "unnamed"})
+
+_MOVING = (*ADDED, LayerCategory.DATA)
+_MOST_MOVERS = 8
+"""So many move the same data one after the other; more of them are no profile of an engine."""
+
+
+def _strangers(profiles: Sequence[MatchedProfile], rows: Sequence[Mapping[int, int]]) -> list[_Stranger]:
+    """The layers outside of all groups; those of one engine are one thing where nothing else on a side could be it.
+
+    `rows` has for each profile the row of each of its groups. A name tells where it holds more than the type's words
+    and numbers; else a layer is known by the output of a row, or the input of the graph, that it moves, and its shapes.
+
+    ONNX Runtime numbers them in an order that another process does not keep: of one model, "ReorderOutput" is behind c1
+    in one and behind c2 in the next. OpenVINO says what it moves: "input_abcd_acdb_conv1".
+    """
+    known: dict[tuple[_Kind, Hashable], list[tuple[int, int]]] = defaultdict(list)
+    found: list[_Stranger] = []
+    for side, profile in enumerate(profiles):
+        origins = _Origins(profile, rows[side])
+        for place, group in enumerate(profile.matching.group_of_layer):
+            if group is None:
+                category, layer = profile.matching.categories[place], profile.layers[place]
+                kind = (category, side if profile.engine is None else profile.engine, layer.type)
+                is_told = not _is_numbered(layer.name, layer.type, category)
+                identity = layer.name if is_told else origins.of(place)
+                if identity is None:
+                    found.append(_Stranger(kind, {side: place}))
+                else:
+                    known[kind, identity].append((side, place))
+    return [*found, *(one for (kind, _), alike in known.items() for one in _told_apart(kind, alike))]
+
+
+def _told_apart(kind: _Kind, alike: Sequence[tuple[int, int]]) -> Iterator[_Stranger]:
+    """All of them as one, or each alone where a side has several and none tells which of them is the other side's."""
+    is_one = max(Counter(side for side, _ in alike).values()) == 1
+    for places in [alike] if is_one else [[one] for one in alike]:
+        yield _Stranger(kind, dict(places))
+
+
+def _is_numbered(name: str, type_: str, category: LayerCategory) -> bool:
+    """Whether a name tells no more than what kind of layer it is, and a number."""
+    parts = {part.lower() for part in _PART.findall(type_)}
+    own = {type_.lower(), *parts, *category.split("_"), *_NOBODYS}
+    tells_no_more = all(word.lower() in own for word in _WORD.findall(name))
+    return tells_no_more or _UNIQUE in name or _NUMBERED.fullmatch(name) is not None
+
+
+class _Origins:
+    """Where what a profile's layers move comes from."""
+
+    def __init__(self, profile: MatchedProfile, rows: Mapping[int, int]) -> None:
+        self._layers, self._categories = profile.layers, profile.matching.categories
+        self._inputs = frozenset(profile.graph.inputs)
+        self._rows = [None if group is None else rows[group] for group in profile.matching.group_of_layer]
+        executed = zip(self._rows, profile.layers, strict=True)
+        self._sizes = Counter(row for row, layer in executed if is_executed(layer))
+        self._makers = {
+            name: (place, number)
+            for place, layer in enumerate(profile.layers)
+            for number, name in enumerate(layer.outputs)
+        }
+
+    def of(self, place: int) -> Hashable:
+        """The row with the number of its output, or the name of the graph's input, that is moved, with the types of
+        those that have moved it before, and the shapes that it gets; None where unknown.
+
+        Of a row with several layers nobody knows which of them are each other's, nor what a stranger computes.
+        """
+        # Without the first dimension, for it is the batch's, and another batch's reorder is still the same thing.
+        shapes = tuple(shape[1:] for shape in self._layers[place].output_shapes)
+        before: list[str] = []
+        while shapes and self._rows[place] is None and len(before) < _MOST_MOVERS:
+            layer = self._layers[place]
+            # A layer that reads nothing holds data: an input of the graph, or a weight.
+            names = [name for name in layer.inputs or layer.outputs if name in self._makers or name in self._inputs]
+            if self._categories[place] not in _MOVING or len(names) != 1:
+                return None
+            if not layer.inputs or names[0] not in self._makers:
+                return (names[0], shapes, *before) if names[0] in self._inputs else None
+            before.append(layer.type)
+            place, number = self._makers[names[0]]
+        row = self._rows[place]
+        return (row, number, shapes, *before) if row is not None and self._sizes[row] == 1 else None

@@ -12,9 +12,7 @@ import onnx
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.models.zoo.bert import bert_tiny
-from enginebench_controller.models.zoo.mobilenet import mobilenet_v2
-from enginebench_controller.models.zoo.resnet import resnet50
-from enginebench_controller.models.zoo.squeezenet import squeezenet
+from enginebench_controller.models.zoo.images import mobilenet_v2, resnet50, squeezenet
 
 PREFIX = "zoo:"
 

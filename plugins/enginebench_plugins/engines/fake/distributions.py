@@ -44,7 +44,7 @@ class LatencyDistribution(StrEnum):
 class Latency:
     """How long inferences take.
 
-    `typical_ns` is the latency the others are multiples of, and near the median (`median_ns`) of all of them once
+    `typical_ns` is the latency the others are multiples of, and near the median of all of them once
     drift is over. `jitter` spreads it evenly over ± this share, but for the heavy tail, which is spread already.
     `stall_every` counts the inferences of one request from one stall to the next. `drift_iterations` is the number of
     inferences, those of warm-up included, over which drift falls in a straight line to what it stays at.
@@ -63,11 +63,6 @@ def quantile_ns(latency: Latency, share: float) -> float:
     Of drift it is what holds once the drift is over.
     """
     return latency.typical_ns * _QUANTILES[latency.distribution](latency, share)
-
-
-def median_ns(latency: Latency) -> float:
-    """The true median, in nanoseconds."""
-    return quantile_ns(latency, 0.5)
 
 
 def latencies_ns(latency: Latency, seed: int | str) -> Iterator[int]:

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -278,6 +279,19 @@ def test_an_export_that_breaks_off_leaves_nothing(tmp_path):
     with pytest.raises(RuntimeError), new_file(tmp_path / "out", force=False) as partial:
         partial.write_text("half")
         raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_a_sentence_of_parquet_too_and_leaves_nothing(tmp_path):
+    path = tmp_path / "layers.parquet"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # which stands for the end of the disk
+    try:
+        with pytest.raises(InputError) as refused:
+            export_profiles([PROFILE], [], ExportFormat.PARQUET, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert str(refused.value) == f"cannot write {path}: File too large"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -27,11 +27,10 @@ from enginebench_controller.verdicts.subjects import compare_benchmarks
 from enginebench_controller.verdicts.words import first_failures
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS, NEW_BENCHMARK
 from enginebench_ui.pages.benchmark import stored
-from enginebench_ui.pages.benchmark.across import show_across
 from enginebench_ui.pages.benchmark.controls import choose_cell, choose_lines
 from enginebench_ui.pages.benchmark.shapes.measurements import FailureView, throughput_figure, timed
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark
-from enginebench_ui.pages.benchmark.views import show_baseline, show_scaling, show_trend
+from enginebench_ui.pages.benchmark.views import show_across, show_baseline, show_scaling, show_trend
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_view
 from enginebench_ui.shared.following import compare_link, follow_jobs

@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home, default_home
-from enginebench_controller.jobs.control import start_job
 from enginebench_controller.store.models import Project
 from enginebench_ui.pages import BENCHMARK, COMPARE, NEW_BENCHMARK
 from enginebench_ui.pages.projects.shapes import (
@@ -26,7 +24,7 @@ from enginebench_ui.pages.projects.shapes import (
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import select_rows, told
-from enginebench_ui.shared.following import follow_jobs
+from enginebench_ui.shared.following import follow_jobs, start_followed
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
 from enginebench_ui.shared.showing import RATE, nothing_yet
 from enginebench_ui.shared.text import count_of, inert, shortened
@@ -62,7 +60,7 @@ def _show_quantize(home: Home, view: VersionView) -> None:
     elif problem := missing_folder(wish):
         st.error(inert(problem), icon=":material/error:")
     else:
-        _start(home, f"Quantize {view.name}", quantize_arguments(view.digest, wish))
+        start_followed(home, f"Quantize {view.name}", quantize_arguments(view.digest, wish))
 
 
 def _random() -> Quantization:
@@ -115,16 +113,7 @@ def _show_prune(home: Home, view: VersionView) -> None:
     with st.form(f"prune {view.digest}", border=False):
         sparsity = st.slider("Sparsity of every layer", 5.0, 99.0, 90.0, 0.5, format="%.1f %%")
         if st.form_submit_button("Prune", type="primary", icon=":material/content_cut:"):
-            _start(home, f"Prune {view.name} to {sparsity:g} %", prune_arguments(view.digest, sparsity))
-
-
-def _start(home: Home, title: str, arguments: tuple[str, ...]) -> None:
-    try:
-        start_job(home, title, arguments)
-    except EnginebenchError as error:
-        st.error(inert(str(error)), icon=":material/error:")
-    else:
-        st.toast("Started; it goes on if you leave this page.", icon=":material/check:")
+            start_followed(home, f"Prune {view.name} to {sparsity:g} %", prune_arguments(view.digest, sparsity))
 
 
 # The nearest that Streamlit has to the colours of A and B in charts.

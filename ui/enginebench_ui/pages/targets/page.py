@@ -9,33 +9,30 @@ import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home, default_home
-from enginebench_controller.jobs.control import start_job
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Target
 from enginebench_controller.runs.undertaking import outcomes_held_by
 from enginebench_controller.targets.addresses import new_target
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
 from enginebench_ui.pages import TARGETS
-from enginebench_ui.pages.targets.crowd import (
+from enginebench_ui.pages.targets.shapes import (
     MOST_IN_A_TABLE,
     State,
-    crowd,
-    groupings,
-    map_html,
-    trouble,
-)
-from enginebench_ui.pages.targets.shapes import (
     bandwidth_figure,
     bandwidth_rows,
     busy_sentence,
     core_counts,
+    crowd,
+    groupings,
+    map_html,
     operation_rows,
     operations_figure,
     peaks_on,
+    trouble,
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one, choose_view
-from enginebench_ui.shared.following import follow_jobs
+from enginebench_ui.shared.following import follow_jobs, start_followed
 from enginebench_ui.shared.showing import chart, table
 from enginebench_ui.shared.targets import TargetView, askable, overview_rows, target_views
 from enginebench_ui.shared.text import Row, count_of, inert, instant
@@ -177,7 +174,7 @@ def show_add_form(home: Home, targets: int) -> None:
 
 def ask_anew(home: Home, name: str) -> None:
     """Have a job ask a target for its host facts and its engines: their discovery may take minutes."""
-    _start(home, f"Look at {name}", ("devices", f"--target={name}", "--refresh"))
+    start_followed(home, f"Look at {name}", ("devices", f"--target={name}", "--refresh"))
 
 
 def show_calibrate_form(home: Home, view: TargetView) -> None:
@@ -192,7 +189,9 @@ def show_calibrate_form(home: Home, view: TargetView) -> None:
                 return
             counts = (f"--cores={cores.replace(' ', '')}",) if cores.strip() else ()
             engine = "all" if len(engines) == len(view.names) else ",".join(engines)
-            _start(home, f"Calibrate {view.name}", ("targets", "calibrate", view.name, f"--engine={engine}", *counts))
+            start_followed(
+                home, f"Calibrate {view.name}", ("targets", "calibrate", view.name, f"--engine={engine}", *counts)
+            )
 
 
 def show_remove_form(home: Home, view: TargetView) -> None:
@@ -245,15 +244,6 @@ def _remove(home: Home, view: TargetView) -> None:
         return
     st.query_params.pop("target", None)
     st.rerun()
-
-
-def _start(home: Home, title: str, arguments: tuple[str, ...]) -> None:
-    try:
-        start_job(home, title, arguments)
-    except EnginebenchError as error:
-        st.error(inert(str(error)), icon=":material/error:")
-    else:
-        st.toast("Started; it goes on if you leave this page.", icon=":material/check:")
 
 
 MOST_SIDE_BY_SIDE = 6

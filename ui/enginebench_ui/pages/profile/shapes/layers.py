@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from enginebench_controller.graph.flops.work import sum_or_none
 from enginebench_controller.graph.matching.matched import LayerCategory
 from enginebench_controller.graph.roofline import Roofline, rooflines
 from enginebench_controller.records import Interval, LayerState, Peak, Profile, ProfileNode
@@ -100,7 +101,7 @@ def _layer(
         interval=figures.interval(layer),
         share=figures.ratio(time, total_ns),
         flops=layer.flops,
-        parameters=_sum(node.parameters for node in held) if held else None,
+        parameters=sum_or_none(node.parameters for node in held) if held else None,
         data_bytes=layer.data_bytes,
         calls=layer.calls if layer.time_ns else None,
         output_shapes=layer.output_shapes,
@@ -121,7 +122,7 @@ def _node(node: ProfileNode, depth: int) -> LayerView:
         weights=node.weights,
         flops=node.flops,
         parameters=node.parameters,
-        data_bytes=_sum((node.weight_bytes, node.activation_bytes)),
+        data_bytes=sum_or_none((node.weight_bytes, node.activation_bytes)),
         output_shapes=node.output_shapes,
         inputs=tuple(name for name in node.inputs if name),
         outputs=tuple(name for name in node.outputs if name),
@@ -139,11 +140,6 @@ def _nodes_by_group(nodes: Iterable[ProfileNode]) -> dict[int, list[ProfileNode]
         if node.group is not None:
             found.setdefault(node.group, []).append(node)
     return found
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    found = list(values)
-    return None if None in found else sum(value for value in found if value is not None)
 
 
 ReadValue = Callable[[LayerView], float | None]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.graph.analysis import CountedModel
+from enginebench_controller.graph.flops.work import sum_or_none
 from enginebench_controller.records import ModelVersion, ModelWork, Profile, ProfileEntry, ProfileNode
 from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.records.profile import is_at_most
@@ -284,7 +285,7 @@ def theory_facts(counted: CountedModel) -> tuple[tuple[str, str], ...]:
     work, running = counted.work, [node for node in counted.nodes if not node.folded]
     unknown = [node.op_type for node in running if node.flops is None]
     # Of a part of the operations it would be too low.
-    intensity = None if unknown else figures.ratio(work.flops, _sum(work.weight_bytes, work.activation_bytes))
+    intensity = None if unknown else figures.ratio(work.flops, sum_or_none((work.weight_bytes, work.activation_bytes)))
     return (
         ("Batch", str(counted.batch)),
         ("Nodes", f"{len(running)}, and {len(counted.nodes) - len(running)} that depend on no input"),
@@ -295,7 +296,3 @@ def theory_facts(counted: CountedModel) -> tuple[tuple[str, str], ...]:
         ("Unknown work", ", ".join(dict.fromkeys(unknown)) or "none: the work of every node is known"),
         *(("Assumed", sentence) for sentence in counted.assumptions),
     )
-
-
-def _sum(first: int | None, second: int | None) -> int | None:
-    return None if first is None or second is None else first + second
