@@ -22,10 +22,11 @@ from pathlib import Path
 from benchmarks.fleet_players import HOST, READY, Recording
 from benchmarks.storm_players import tiny_model
 from enginebench_controller.errors import ExitCode
-from enginebench_controller.home import HOME_VARIABLE, Home
+from enginebench_controller.home import Home
 from enginebench_controller.records import Target
 from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.agreed import meeting
+from enginebench_proto.agreed.home import HOME_VARIABLE
 from enginebench_proto.v1 import agent_pb2
 
 _ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'

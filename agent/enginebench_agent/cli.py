@@ -7,6 +7,7 @@ import argparse
 import importlib.metadata
 import logging
 import os
+import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from enginebench_agent.errors import ExitCode, SetupError
 from enginebench_proto.agreed.logs import LogFormat, to_standard_error
 from enginebench_proto.agreed.meeting import DEFAULT_PORT
 from enginebench_proto.agreed.streams import keep_streams
+from enginebench_proto.agreed.systems import why_no_agent_on
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -51,6 +53,15 @@ def _set_up_logs(log_format: LogFormat, *, verbose: bool) -> None:
     logging.getLogger("enginebench_agent").setLevel(logging.INFO if verbose else logging.WARNING)
 
 
+def _refuse_elsewhere() -> None:
+    """Raise `SetupError` where agents do not run."""
+    if reason := why_no_agent_on(platform.system()):
+        raise SetupError(
+            f"{reason}: start one on the machine that is to be measured, with `enginebench targets bootstrap "
+            "USER@HOST` from here"
+        )
+
+
 def _data_folder(parsed: argparse.Namespace) -> DataFolder:
     return DataFolder(parsed.data_dir or default_root())
 
@@ -59,6 +70,7 @@ def _data_folder(parsed: argparse.Namespace) -> DataFolder:
 
 
 def _serve(parsed: argparse.Namespace) -> None:
+    _refuse_elsewhere()
     from enginebench_agent.server import ServeOptions, serve  # noqa: PLC0415
 
     folder, trusted = _data_folder(parsed), frozenset(parsed.trust_model)
@@ -137,6 +149,7 @@ def _wheel(parsed: argparse.Namespace) -> None:
 
 
 def _tune(parsed: argparse.Namespace) -> None:
+    _refuse_elsewhere()
     from enginebench_agent.machine.tuning import Action, print_tuning  # noqa: PLC0415
 
     action = Action.UNDO if parsed.undo else Action.SHOW if parsed.dry_run else Action.TUNE

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from enginebench_agent.errors import SetupError
+from enginebench_proto.agreed.home import home_folder
 
 LEAVING_SECONDS = 10.0
 """How long an agent may take to leave once the command that started it is gone."""
@@ -155,16 +156,13 @@ def default_root() -> Path:
     """
     try:
         if own := os.environ.get("ENGINEBENCH_AGENT_HOME"):
-            return Path(own).expanduser().absolute()  # which no shell has done in a unit or a file of variables
-        if home := os.environ.get("ENGINEBENCH_HOME"):
-            return Path(home).expanduser().absolute() / "agent"
-        data_home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+            return Path(own).expanduser().absolute()
+        return home_folder().absolute() / "agent"
     except RuntimeError:  # what pathlib says of an account that this machine does not know
         raise SetupError(
             "the home folder of this account is not known: set ENGINEBENCH_AGENT_HOME to a whole path, or name one "
             "with --data-dir"
         ) from None
-    return Path(data_home) / "enginebench" / "agent"
 
 
 _Mount = tuple[bytes, bytes, bytes]

@@ -8,9 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
 from enginebench_controller.errors import InputError
+from enginebench_proto.agreed.home import HOME_VARIABLE, home_folder
 
 JOB_VARIABLE = "ENGINEBENCH_JOB"
 """Names the folder of the job that a command is; a command without it is none."""
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from enginebench_controller.models.library import ModelLibrary
     from enginebench_controller.records import FileFormat
     from enginebench_controller.store.store import Store
-
-HOME_VARIABLE = "ENGINEBENCH_HOME"
 
 STORE_VARIABLE = "ENGINEBENCH_STORE"
 """What is read in place of the own store, as a shell would write several: lakes, and `own` for the own one."""
@@ -96,10 +93,9 @@ def default_home() -> Home:
 
     Raises `InputError` where it is in a home that is not known.
     """
-    named = os.environ.get(HOME_VARIABLE)
     try:
-        return Home(Path(named).expanduser() if named else platformdirs.user_data_path("enginebench"))
-    except RuntimeError:  # what both say of an account that this machine does not know
+        return Home(home_folder())
+    except RuntimeError:  # what pathlib says of an account that this machine does not know
         raise InputError(f"the home folder of this account is not known: set {HOME_VARIABLE} to a whole path") from None
 
 

@@ -1,13 +1,16 @@
-"""`enginebench-agent` where its output cannot be written, or a folder is somebody else's: as ever, or one sentence."""
+"""`enginebench-agent` where output cannot be written, a folder is somebody else's, or no Linux runs: a sentence."""
 
 import ctypes
 import os
+import platform
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from enginebench_agent import cli
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +60,22 @@ def test_a_folder_that_is_somebody_elses_is_a_sentence_that_names_it(words: str,
     assert done.returncode == 2, done.stderr
     assert str(folder) in done.stderr and "Permission denied" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", ["serve", "serve --exit-with-stdin", "tune", "tune --dry-run"])
+def test_an_agent_elsewhere_than_on_linux_says_so_before_anything_else(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words.split(), "--data-dir", str(tmp_path / "data")])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told == (
+        "enginebench-agent: agents run on Linux, and this is macOS: start one on the machine that is to be measured, "
+        "with `enginebench targets bootstrap USER@HOST` from here\n"
+    )
+    assert not list(tmp_path.iterdir())
 
 
 def heed_modes() -> None:

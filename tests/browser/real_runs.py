@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent_server import only
-from enginebench_controller.home import HOME_VARIABLE, Home
+from enginebench_controller.home import Home
 from enginebench_controller.jobs.control import job, log_tail, start_job
 from enginebench_controller.jobs.record import JobState
+from enginebench_proto.agreed.home import HOME_VARIABLE
 from integration.bench import BRIEF, QUICK, UNHURRIED, UNWAITING, Bench, tiny_model
 
 GRID, SWEEP, QUANTIZED = "Engines side by side", "Requests in flight", "Quantized"

@@ -239,7 +239,7 @@ def refused(bench: Bench, machine: SshMachine, *arguments: str) -> str:
     [
         ({"python": [3, 9]}, "is Python 3.9, and 3.11 or newer is needed"),
         ({"architecture": "riscv64"}, "of the architecture riscv64"),
-        ({"system": "Darwin"}, "it runs Darwin"),
+        ({"system": "Darwin"}, "cannot run an agent: agents run on Linux, and this is macOS"),
         ({"can_make_environments": False}, "python3-venv"),
     ],
 )

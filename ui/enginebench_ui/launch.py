@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.home import HOME_VARIABLE
+from enginebench_proto.agreed.home import HOME_VARIABLE
 
 APP = Path(__file__).with_name("entry") / "server.py"
 LOOPBACK = "127.0.0.1"

@@ -32,6 +32,7 @@ from onnx import TensorProto, helper, inliner
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.graph.shape_inference import bound_copy, named_sizes
+from enginebench_controller.memory_limit import limit_memory
 from enginebench_controller.models.inputs.values import seeded_inputs
 from enginebench_controller.records import InputTensor, InputValues, OutputNoise
 
@@ -117,7 +118,7 @@ def rounding_noise(order: NoiseOrder, time_limit_s: float = TIME_LIMIT_S) -> tup
 
 def main() -> None:
     """Answer the one order on stdin."""
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
+    limit_memory(resource.RLIMIT_AS, MOST_MEMORY_BYTES)
     order = json.loads(sys.stdin.read())
     inputs = tuple(InputTensor(**one | {"shape": tuple(one["shape"])}) for one in order["inputs"])
     values = tuple(InputValues(**one) for one in order["values"])

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError
-from enginebench_controller.home import HOME_VARIABLE, JOB_VARIABLE, Home
+from enginebench_controller.home import JOB_VARIABLE, Home
 from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
 from enginebench_controller.jobs.record import Job, JobEnding, JobProgress, JobState
 from enginebench_controller.plan.plan import Plan, plan_toml
 from enginebench_proto.agreed.durable import make_private_folder
+from enginebench_proto.agreed.home import HOME_VARIABLE
 
 JOBS_FOLDER = "jobs"
 START_WITHIN_NS = 60_000_000_000

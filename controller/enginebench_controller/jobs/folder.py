@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +26,11 @@ ROOM_WITHIN_S, LOOK_FOR_ROOM_S = 60.0, 1.0
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """A process by its number, the clock tick since boot at which it started, and the boot that is counted from."""
+    """A process by its number, the clock tick since boot at which it started, and the boot that is counted from.
+
+    Without /proc, ticks are 0 and what they are counted from is its start itself, in the words of `ps`; "" where that
+    tells nothing: then the number alone says which process it is.
+    """
 
     pid: int
     started_ticks: int
@@ -33,19 +39,46 @@ class ProcessIdentity:
     @property
     def is_alive(self) -> bool:
         """Whether this very process still runs; one that only waits to be reaped does not."""
-        return identify(self.pid) == self
+        seen = identify(self.pid)
+        return seen is not None and (seen == self or "" in {seen.boot_id, self.boot_id})
 
 
 def identify(pid: int) -> ProcessIdentity | None:
     """The process that has this number now; None where none runs."""
     try:
-        status = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
         boot_id = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:  # there is none on macOS
+        return _without_proc(pid)
+    try:
+        status = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     # proc_pid_stat(5): the name stands in brackets and may hold anything; field 3 is the state, field 22 the start.
     state, *fields = status.rpartition(")")[2].split()
     return None if state in _GONE else ProcessIdentity(pid, int(fields[18]), boot_id)
+
+
+def _without_proc(pid: int) -> ProcessIdentity | None:
+    state, *started = _asked_of_ps(pid)
+    if state:
+        return None if state.startswith(_GONE) else ProcessIdentity(pid, 0, " ".join(started))
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass  # it is there, and somebody else's
+    return ProcessIdentity(pid, 0, "")
+
+
+def _asked_of_ps(pid: int) -> list[str]:
+    """State and start of a process in words; an empty one where it runs not, or there is no `ps` that could tell."""
+    command = ["ps", "-o", "stat=", "-o", "lstart=", "-p", str(pid)]
+    alike = {"LC_ALL": "C", "TZ": "UTC"}  # whoever asks
+    with suppress(OSError, subprocess.TimeoutExpired):
+        told = subprocess.run(command, env=os.environ | alike, capture_output=True, text=True, timeout=5, check=False)
+        return told.stdout.split() or [""]
+    return [""]
 
 
 T = TypeVar("T")

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from enginebench_controller.errors import ModelError
+from enginebench_controller.memory_limit import limit_memory
 from enginebench_controller.records.model import ModelVersion
 
 P = ParamSpec("P")
@@ -33,6 +34,9 @@ R = TypeVar("R")
 
 _SLACK_S = 20.0
 """For a process to start on a busy machine; it ends itself in time."""
+
+_ENDING_S = 1.0
+"""How long a process whose socket is closed may take to end: killed meanwhile, it would not tell how it ended."""
 
 _CODE = "from enginebench_controller.models import bounded; bounded.serve()"
 
@@ -164,7 +168,7 @@ def _asked(call: tuple[Any, ...], bounds: Bounds, subject: str) -> Any:
         with scope.holding(reader):
             is_good, answer = reader.ask(call, bounds, subject)
     except EOFError:
-        reader.kill()
+        reader.kill(within_s=_ENDING_S)
         raise _ended(reader.returncode, bounds, subject) from None
     except BaseException:
         reader.kill()
@@ -256,10 +260,10 @@ class _Reader:
             raise EOFError from None
         return is_good, answer
 
-    def kill(self) -> None:
-        """End it, unless it has ended by itself."""
+    def kill(self, within_s: float = 0.0) -> None:
+        """End it, unless it ends by itself so soon."""
         with contextlib.suppress(subprocess.TimeoutExpired):  # where it has ended, how is of interest
-            self._process.wait(0.0 if self._process.poll() is None else None)
+            self._process.wait(within_s)
         self._process.kill()
         self._process.wait()
 
@@ -274,7 +278,7 @@ def serve() -> None:
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             call, bounds, subject = connection.recv()
-            _limit_memory(own_bytes + bounds.memory_bytes)
+            limit_memory(resource.RLIMIT_DATA, own_bytes + bounds.memory_bytes, for_good=False)
             signal.setitimer(signal.ITIMER_REAL, bounds.seconds)
             with _ending_with_asker(connection.fileno()):
                 answer = _answer(call, bounds, subject)
@@ -287,7 +291,7 @@ def _ending_with_asker(descriptor: int) -> Iterator[None]:
     """Let the kernel end this process, whatever it computes, once the other end of its socket is gone."""
     calm = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(descriptor, fcntl.F_SETFL, calm | os.O_ASYNC)  # SIGIO, which nobody handles
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, calm | os.O_ASYNC)  # SIGIO, which nobody handles; macOS drops it
     try:
         yield
     finally:
@@ -308,14 +312,7 @@ def _answer(call: tuple[Any, ...], bounds: Bounds, subject: str) -> tuple[bool, 
 
 
 def _data_bytes() -> int:
-    """What the kernel counts against the limit that `_limit_memory` sets; where it does not tell, next to nothing."""
+    """What the kernel counts against the limit that `serve` sets; where it does not tell, next to nothing."""
     with contextlib.suppress(OSError), Path("/proc/self/status").open(encoding="ascii") as file:
         return next((int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:")), 0)
     return 0
-
-
-def _limit_memory(data_bytes: int) -> None:
-    _, highest = resource.getrlimit(resource.RLIMIT_DATA)
-    if highest != resource.RLIM_INFINITY:
-        data_bytes = min(data_bytes, highest)
-    resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, highest))

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from enginebench_controller.errors import InputError, StoreError
+from enginebench_controller.memory_limit import limit_memory
 from enginebench_controller.store.connection import USUAL_MEMORY_BYTES, reading
 from enginebench_controller.store.statements import STREAM
 
@@ -144,7 +145,7 @@ def _confine(limits: dict[str, Any]) -> None:
     """From here on. An alarm that nobody handles ends the process, whatever DuckDB is doing."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (limits["memory_bytes"], limits["memory_bytes"]))
+    limit_memory(resource.RLIMIT_DATA, limits["memory_bytes"])
     signal.setitimer(signal.ITIMER_REAL, limits["seconds"])
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import platform
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from enginebench_controller.records import LOCAL_TARGET, Target
 from enginebench_proto.agreed.durable import make_private_folder
 from enginebench_proto.agreed.logs import format_of
 from enginebench_proto.agreed.meeting import READY
+from enginebench_proto.agreed.systems import why_no_agent_on
 
 START_SECONDS = 30
 STOP_SECONDS = 10
@@ -34,8 +36,9 @@ remark: ContextVar[Callable[[str], object]] = ContextVar("remark", default=_prin
 async def only_command(home: Path) -> AsyncIterator[None]:
     """Have this machine for as long as the block lasts: two benchmarks on one machine would disturb each other.
 
-    A second command waits.
+    A second command waits. Raises `EnginebenchError` where agents do not run.
     """
+    _refuse_elsewhere()
     make_private_folder(home)
     lock = FileLock(home / "local-agent.lock", thread_local=False)
     await _acquire(lock)
@@ -71,12 +74,18 @@ async def started_agent(
     `options` are words for `enginebench-agent serve`, and `environment` is what it has in the place of this process's.
     Raises `EnginebenchError` with the agent's own words when it does not start, or not `within_s`.
     """
+    _refuse_elsewhere()
     trusted = (argument for digest in trusted_models for argument in ("--trust-model", digest))
     process = await _start(data_dir, (*options, *trusted), environment)
     try:
         yield await _address(process, within_s)
     finally:
         await _stop(process)
+
+
+def _refuse_elsewhere() -> None:
+    if reason := why_no_agent_on(platform.system()):
+        raise EnginebenchError(f"{reason}: measure a target elsewhere, with --target")
 
 
 async def _acquire(lock: FileLock) -> None:

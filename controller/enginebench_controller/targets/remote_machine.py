@@ -10,6 +10,7 @@ from typing import Any
 
 from enginebench_controller.errors import RemoteError
 from enginebench_controller.targets.addresses import SshError, SshPlace, failed_itself, last_line
+from enginebench_proto.agreed.systems import why_no_agent_on
 
 _BEGIN = "enginebench begins"
 """Said before each command, because a login may print things of its own, and what a command prints is read."""
@@ -125,8 +126,8 @@ def look_at(remote: Remote, python: str) -> RemoteMachine:
 
 
 def _unfit(facts: dict[str, Any], python: str) -> str:
-    if facts["system"] != "Linux":
-        return f"it runs {facts['system']}, and agents run on Linux"
+    if reason := why_no_agent_on(facts["system"]):
+        return reason
     if facts["architecture"] not in ARCHITECTURES:
         return f"it is of the architecture {facts['architecture']}, and agents run on {', '.join(ARCHITECTURES)}"
     if tuple(facts["python"]) < OLDEST_PYTHON:

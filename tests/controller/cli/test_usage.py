@@ -1,6 +1,8 @@
 """Help without types of Python's, defaults that are true, and mistakes as sentences that name the option."""
 
+import errno
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from filelock import FileLock
 
 from enginebench_controller import cli
 from enginebench_controller.cli import MODULES, make_app, without_types
@@ -192,3 +195,29 @@ def test_a_list_of_which_one_value_would_be_lost_is_refused(
 def test_a_list_may_be_given_in_parts() -> None:
     assert fields_of({"engine": ["a", "b,c"], "batch": ["1,2"]}) == {"engines": ["a", "b", "c"], "batch": ["1", "2"]}
     assert fields_of({"engine": None, "cores": []}) == {"cores": []}
+
+
+def test_a_home_that_can_only_be_read_is_told_alike_whichever_file_in_it_is_wanted_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(lock: FileLock, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(lock.lock_file))
+
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    assert complaint(capsys, monkeypatch, "devices") == (
+        f"error: {tmp_path / 'local-agent.lock'} lies on a read-only file system, where results can be looked at and "
+        "nothing be stored; name another folder in ENGINEBENCH_HOME\n"
+    )
+
+
+def test_of_a_read_only_file_elsewhere_another_home_is_no_remedy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(lock: FileLock, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), "/elsewhere/file")
+
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    told = complaint(capsys, monkeypatch, "devices")
+    assert told.startswith("error: cannot use /elsewhere/file: Read-only file system; mind its name")

@@ -257,6 +257,17 @@ def test_what_cannot_be_foreseen_ends_at_the_bounds(function, argument, told):
     assert bounded._asked(("math", "sqrt", (4,), {}), SMALL, "m.onnx") == 2.0  # the next one is read as ever
 
 
+ENDING = "import os, sys, time; os.close(int(sys.argv[1])); time.sleep(0.3); os._exit(3)"
+"""The socket of a process that ends is closed before there is an exit code of it: by much, on a busy machine."""
+
+
+@pytest.mark.slow
+@pytest.mark.fault(27)
+def test_how_a_reader_ends_is_waited_for_when_it_is_just_about_to():
+    with pytest.raises(ModelError, match=r"m.onnx broke the process that was to read it \(exit code 3\)"):
+        bounded._asked(("builtins", "exec", (ENDING,), {}), bounded.READING, "m.onnx")
+
+
 @pytest.mark.fault(27)
 def test_what_goes_wrong_within_comes_back_as_it_is():
     with pytest.raises(ZeroDivisionError):

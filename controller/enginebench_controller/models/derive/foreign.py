@@ -22,6 +22,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from enginebench_controller.errors import EnginebenchError, ModelError, UnknownFormatError
+from enginebench_controller.memory_limit import limit_memory
 from enginebench_controller.models.inputs.binding import bind
 from enginebench_controller.models.inputs.shapes import GivenShape
 from enginebench_controller.models.library import ModelLibrary
@@ -34,6 +35,7 @@ TIME_LIMIT_S = 1800.0
 _MEMORY_BYTES = 12 * 2**30
 _INSTALLING_S = 3600.0
 _SAID_CHARS = 400
+_NO_WALLS = "it can reach all your files and the network, as bubblewrap"
 _DRAFT = ".draft-"
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PRCTL = getattr(_LIBC, "prctl", None)
@@ -273,7 +275,7 @@ def _run(command: Sequence[str], folder: Path, version: ModelVersion, converter:
             errors="replace",
             timeout=TIME_LIMIT_S,
             check=False,
-            preexec_fn=_limit,  # it calls nothing but setrlimit
+            preexec_fn=_limit,  # it calls nothing but getrlimit and setrlimit
         )
     except subprocess.TimeoutExpired:
         raise ModelError(f"{version.name} was not converted within {TIME_LIMIT_S:.0f} s; it may never be") from None
@@ -286,20 +288,19 @@ def _walls(folder: Path, tell: Callable[[str], None]) -> list[str]:
     """Everything to read, one folder to write to, and no network; nothing where the kernel grants no namespaces."""
     bubblewrap = shutil.which("bwrap")
     if bubblewrap is None:
+        tell(f"{_NO_WALLS} is not installed here")
         return []
     seen = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", str(folder), str(folder)]
     walls = [bubblewrap, "--unshare-all", "--die-with-parent", "--new-session", *seen, "--chdir", str(folder)]
     tried = subprocess.run([*walls, "true"], capture_output=True, text=True, errors="replace", check=False)
     if tried.returncode:
-        tell(
-            f"the converter is bounded in memory and time only, as bubblewrap does not work here: {_last(tried.stderr)}"
-        )
+        tell(f"{_NO_WALLS} does not work here: {_last(tried.stderr)}")
         return []
     return walls
 
 
 def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
+    limit_memory(resource.RLIMIT_DATA, _MEMORY_BYTES)
 
 
 def _end_with_us() -> None:

@@ -139,7 +139,18 @@ def test_where_bubblewrap_does_not_work_it_is_converted_all_the_same_and_that_is
     said: list[str] = []
     version = library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"))
     assert convert_to_foreign(library, version, "net", environments, said.append).format == "net"
-    assert any("bubblewrap does not work here: bwrap: setting up uid map" in one for one in said)
+    assert any("the network, as bubblewrap does not work here: bwrap: setting up uid map" in one for one in said)
+
+
+def test_where_there_is_no_bubblewrap_it_is_converted_all_the_same_and_that_is_said(
+    library: ModelLibrary, environments: Path, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign.shutil, "which", lambda _: None)
+    monkeypatch.setitem(foreign.CONVERTERS, "net", converter(packed, "well"))  # type: ignore[arg-type]  # a dict
+    said: list[str] = []
+    version = library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"))
+    assert convert_to_foreign(library, version, "net", environments, said.append).format == "net"
+    assert "it can reach all your files and the network, as bubblewrap is not installed here" in said
 
 
 @pytest.mark.parametrize(
