@@ -17,6 +17,7 @@ class ErrorCode(StrEnum):
     DIFFERENT_RUN = auto()
     UPLOAD_UNDER_WAY = auto()
     DISK_FULL = DISK_FULL
+    TOO_LARGE = auto()
     BUSY = BUSY
     RESERVED = RESERVED
     SHUTTING_DOWN = auto()
@@ -75,6 +76,12 @@ class DiskFullError(AgentError):
     """The disk of the agent's data folder has no room, or what the agent may use of it."""
 
     code = ErrorCode.DISK_FULL
+
+
+class TooLargeError(AgentError):
+    """A file that would fit into no empty cache of this agent either."""
+
+    code = ErrorCode.TOO_LARGE
 
 
 class BusyError(AgentError):
@@ -171,9 +178,15 @@ ERRORS: Mapping[ErrorCode, KnownError] = {
     ),
     ErrorCode.DISK_FULL: KnownError(
         "RESOURCE_EXHAUSTED",
-        "The disk of the agent's data folder has no room, or what the agent may use of it.",
+        "The disk of the agent's data folder has no room now, or what the agent may use of it.",
         "Make room there, allow more with max_cache_bytes in agent.toml, or start the agent with another --data-dir; "
         "what was uploaded so far is kept.",
+    ),
+    ErrorCode.TOO_LARGE: KnownError(
+        "RESOURCE_EXHAUSTED",
+        "A file is larger than all model files together may be there, or than the whole disk: it never fits.",
+        "Allow more with max_cache_bytes in agent.toml, start the agent with a --data-dir on a larger disk, or do "
+        "without that model there.",
     ),
     ErrorCode.BUSY: KnownError(
         "RESOURCE_EXHAUSTED",

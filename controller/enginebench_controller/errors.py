@@ -195,6 +195,10 @@ class BusyError(AgentError):
     """A target takes no more for now; it says nothing of what was asked of it."""
 
 
+class DiskFullError(BusyError):
+    """A target has no room on its disk for what it was sent, or was to begin, until somebody makes some."""
+
+
 class ReservedError(BusyError):
     """A target is there for somebody else alone, for a while."""
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginebench_agent.errors import DiskFullError, NotFoundError, NotReadyError, UploadUnderWayError
+from enginebench_agent.errors import DiskFullError, NotFoundError, NotReadyError, TooLargeError, UploadUnderWayError
 from enginebench_agent.files.reception import Reception
 from enginebench_agent.names import check_sha256
 from enginebench_agent.sizes import shown_size
@@ -28,6 +28,20 @@ class Quota:
         self._max_bytes = max_bytes
         for leftover in folder.glob(f"*{EVICTED_SUFFIX}"):  # of an agent that was killed
             leftover.unlink()
+
+    def check_fits(self, size_bytes: int) -> None:
+        """Raises `TooLargeError` for a file for which no other file could ever make room."""
+        disk_bytes = shutil.disk_usage(self._folder).total
+        if size_bytes > disk_bytes:
+            raise TooLargeError(
+                f"the upload needs {shown_size(size_bytes)}, more than the whole disk of {self._folder} has "
+                f"({shown_size(disk_bytes)}): start the agent with a --data-dir on a larger one."
+            )
+        if size_bytes > (max_bytes := self._bound(disk_bytes)):
+            raise TooLargeError(
+                f"the upload needs {shown_size(size_bytes)}, more than all model files may take on this agent "
+                f"({shown_size(max_bytes)}): raise max_cache_bytes in its agent.toml."
+            )
 
     def make_room(self, wanted_bytes: int, promised_bytes: int, is_needed: Callable[[Path], bool]) -> list[Path]:
         """Set files aside, the least recently used first, until `wanted_bytes` more fit; returns what to unlink.
@@ -50,8 +64,10 @@ class Quota:
     def _free_bytes(self, files: Mapping[Path, os.stat_result]) -> int:
         """What may still be received: within the bound, and on the disk. Below zero where the bound was lowered."""
         disk = shutil.disk_usage(self._folder)
-        max_bytes = int(DEFAULT_SHARE * disk.total) if self._max_bytes is None else self._max_bytes
-        return min(max_bytes - sum(status.st_size for status in files.values()), disk.free)
+        return min(self._bound(disk.total) - sum(status.st_size for status in files.values()), disk.free)
+
+    def _bound(self, disk_bytes: int) -> int:
+        return int(DEFAULT_SHARE * disk_bytes) if self._max_bytes is None else self._max_bytes
 
     def _files(self) -> dict[Path, os.stat_result]:
         found = {}
@@ -130,9 +146,10 @@ class FileCache:
         """Take in a file, or go on with one; files that no run needs make way for it, least recently used first.
 
         Raises `UploadUnderWayError` when somebody else is sending it or has sent more of it since this caller asked,
-        and `DiskFullError` where it will not fit.
+        `DiskFullError` where it does not fit now, and `TooLargeError` where it never will.
         """
         path = self.path(sha256)
+        self._quota.check_fits(size_bytes)
         if sha256 in self._receiving:
             raise UploadUnderWayError(f"another upload of {sha256} is under way; wait for it, then ask again.")
         self._receiving[sha256] = self.committed_bytes(sha256)  # it must not make way for itself

@@ -142,5 +142,5 @@ def _disk_errors() -> Iterator[None]:
         if error.errno not in DISK_FULL:
             raise
         raise DiskFullError(
-            "the disk of the agent's data folder is full: remove files there, then send the rest again."
+            "the disk of the agent's data folder is full: remove files there; what has arrived is kept."
         ) from error

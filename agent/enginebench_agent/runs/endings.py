@@ -63,14 +63,15 @@ _BAD_ALLOC = ("std::bad_alloc", "std::bad_array_new_length")
 
 
 SHORTAGES = {
-    EMFILE: "the agent may not have more files open: allow it more (LimitNOFILE= of its service, or `ulimit -n`), then "
-    "run it again",
-    ENFILE: "the agent's machine has more files open than it can: end programs there, then run it again",
-    EAGAIN: "the agent may not start more processes: allow it more (TasksMax= of its service, or `ulimit -u`), then "
-    "run it again",
-    ENOMEM: "the agent's machine has no memory left to start a process: end programs there, then run it again",
+    EMFILE: "the agent may not have more files open: allow it more (LimitNOFILE= of its service, or `ulimit -n`)",
+    ENFILE: "the agent's machine has more files open than it can: end programs there",
+    EAGAIN: "the agent may not start more processes: allow it more (TasksMax= of its service, or `ulimit -u`)",
+    ENOMEM: "the agent's machine has no memory left to start a process: end programs there",
 }
-"""What the machine did not give, by errno; nothing of the engine is broken then."""
+"""What the machine did not give, by errno; nothing of the engine is broken then.
+
+Cause and cure alone: what is to be repeated then, a run, a pass or a search, knows only who asked for it.
+"""
 
 
 def failed(failure: Failure) -> RunResult:
@@ -160,13 +161,13 @@ def of_shortage(number: int, phase: str) -> Failure:
 
 def of_full_disk(phase: str) -> Failure:
     """A run whose blocks or result found no room on the agent's disk."""
-    return _short("the agent's disk is full: make room in its data folder, then run it again", phase)
+    return _short("the agent's disk is full: make room in its data folder", phase)
 
 
 def of_unwritten(reason: str) -> Failure:
-    """A run whose result the agent could not keep."""
-    text = "the agent could not write the result to its spool; make room on its disk, then run it again"
-    return _short(text, detail=reason)
+    """A run whose result the agent could not keep, for no want of room: its folder is not its own, say."""
+    text = "the agent could not write the result to its spool; its log on standard error tells why"
+    return of_defect(text, detail=reason)
 
 
 def _short(message: str, phase: str = "", detail: str = "") -> Failure:

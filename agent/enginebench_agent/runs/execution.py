@@ -184,7 +184,8 @@ class Execution:
             await run_to_end(self._store, result)
         except Exception as error:  # whatever it was, the run must end, and its watchers must hear of it
             _log.exception("result cannot be spooled")
-            run.unspooled = result = run.complete(endings.failed(endings.of_unwritten(str(error))))
+            failure = _shortage(error, run.phase) or endings.of_unwritten(f"{type(error).__name__}: {error}")
+            run.unspooled = result = run.complete(endings.failed(failure))
         return result
 
     def _store(self, result: RunResult) -> None:
@@ -208,10 +209,16 @@ def _failure(run: Run, work: "asyncio.Task[RunResult]") -> Failure | None:
         return endings.of_reservation(run.refusal) if run.refusal else endings.of_cancellation(run.phase)
     if (error := work.exception()) is None:
         return None
-    if isinstance(error, OSError) and error.errno in DISK_FULL:
-        return endings.of_full_disk(run.phase)
-    if isinstance(error, OSError) and error.errno in endings.SHORTAGES:
-        return endings.of_shortage(error.errno, run.phase)
+    if (shortage := _shortage(error, run.phase)) is not None:
+        return shortage
     _log.error("run failed inside the agent", exc_info=error)
     text = "the agent could not carry out the run; its log on standard error tells why"
     return endings.of_defect(text, run.phase, f"{type(error).__name__}: {error}")
+
+
+def _shortage(error: BaseException, phase: str) -> Failure | None:
+    """The failure that this error is where the machine had too little for the agent; None for any other error."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number in DISK_FULL:
+        return endings.of_full_disk(phase)
+    return endings.of_shortage(number, phase) if number in endings.SHORTAGES else None

@@ -12,6 +12,7 @@ from enginebench_controller.errors import (
     AgentError,
     BusyError,
     ChangedTargetError,
+    DiskFullError,
     EnginebenchError,
     ExitCode,
     InputError,
@@ -49,9 +50,9 @@ EXITS: Mapping[int, ErrorExplanation] = {
     ExitCode.SOME_FAILED: ErrorExplanation(
         "Some configurations came to no numbers, or an engine's outputs are wrong (`≠`); all the others can be used. "
         "So end `run`, `rerun`, `resume`, `ladder`, `profile`, `compare` and the jobs of the pages; the last line and "
-        "`outcome` in the document of `--json` say which. `resume` judges what it collected. Of `gate`: a side "
-        "has no numbers, or outputs are wrong. Of `bisect`: good or bad cannot be run. Of `recommend`: nothing could "
-        "be measured. Of `plugin check`: a promise is broken.",
+        "`outcome` in the document of `--json` say which. `resume` judges what it collected, and gates whole. Of "
+        "`gate`: a side has no numbers, or outputs are wrong. Of `bisect`: good or bad cannot be run. Of `recommend`: "
+        "nothing could be measured. Of `plugin check`: a promise is broken.",
         "Read the line of each, and `enginebench show ID --failures`; `enginebench rerun ID` measures all again.",
     ),
     ExitCode.USAGE: ErrorExplanation(
@@ -143,8 +144,12 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
         "See what it has with `enginebench devices`; a run is unknown when its agent was restarted before it ended.",
     ),
     BusyError: ErrorExplanation(
-        "A target has as many runs or calls as its owner allows, or no room on its disk.",
-        "Try again later, or let its owner allow more in agent.toml, or make room there.",
+        "A target has as many runs or calls as its owner allows.",
+        "Try again later, or let its owner allow more in agent.toml.",
+    ),
+    DiskFullError: ErrorExplanation(
+        "A target has no room on its disk, or none left of what its owner allows for model files.",
+        "Make room there, or allow more with max_cache_bytes in its agent.toml; then do the same again.",
     ),
     ReservedError: ErrorExplanation(
         "Somebody else has reserved a target; the sentence says who, and for how long.",
@@ -197,8 +202,8 @@ FAILURES: Mapping[FailureKind, ErrorExplanation] = {
         "See to the machine and its agent, then `enginebench rerun ID`.",
     ),
     FailureKind.INTERNAL: ErrorExplanation(
-        "A defect of enginebench itself, or of the target's disk.",
-        "Read the agent's log on standard error, and report what stands there.",
+        "A defect of enginebench itself, or what the target's disk kept was damaged, or could not be written there.",
+        "Read the agent's log on standard error: mend the disk or folder that it names, or report what it says.",
     ),
     FailureKind.SHORTAGE: ErrorExplanation(
         "The target's disk is full, or its agent got no more memory, files or processes.",

@@ -388,7 +388,7 @@ async def _attempt(bench: Bench, member: Undertaking, step: Callable[[], Awaitab
     except (AgentError, UnreadableFileError) as error:
         if bench.is_step and isinstance(error, BusyError):
             raise
-        member.failure = Failure(FailureKind.REFUSED, str(error))
+        member.failure = outcome.not_taken(error)
     if case.target in bench.lost_targets and member.failure is None:
         member.failure = outcome.agent_lost(case, bench.lost_targets[case.target])
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from enginebench_controller import wire
+from enginebench_controller.errors import DiskFullError, EnginebenchError
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import (
     Block,
@@ -126,6 +127,12 @@ def failure_of(case: Case, result: run_pb2.RunResult) -> Failure | None:
 def agent_lost(case: Case, why: str) -> Failure:
     """The typed failure for a run whose agent went away."""
     return Failure(FailureKind.AGENT_LOST, f"target {case.target!r} was lost: {why}")
+
+
+def not_taken(error: EnginebenchError) -> Failure:
+    """What a target did not take in or begin: for want of room, which says nothing of the case, or at all."""
+    kind = FailureKind.SHORTAGE if isinstance(error, DiskFullError) else FailureKind.REFUSED
+    return Failure(kind, str(error))
 
 
 def profiled(case: Case, order: PassOrder, profile_id: str, result: run_pb2.RunResult) -> Profile:

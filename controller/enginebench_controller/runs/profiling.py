@@ -22,7 +22,7 @@ from enginebench_controller.plan.configurations import names_of
 from enginebench_controller.plan.expand import USUAL_TIME_LIMIT_NS, Expansion, expand
 from enginebench_controller.plan.plan import Plan, parse_duration_ns
 from enginebench_controller.plan.sparsity import with_sparsities
-from enginebench_controller.records import Failure, FailureKind, ModelVersion, PassOrder, Profile
+from enginebench_controller.records import Failure, ModelVersion, PassOrder, Profile
 from enginebench_controller.records.model import with_lineage
 from enginebench_controller.runs import groups, outcome, remote_run
 from enginebench_controller.runs.busy_store import patiently
@@ -181,7 +181,7 @@ class Passes:
         except RunUnknownError:
             return None
         except (AgentError, UnreadableFileError) as error:
-            return self._unprofiled(one, Failure(FailureKind.REFUSED, str(error)))
+            return self._unprofiled(one, outcome.not_taken(error))
         return outcome.profiled(case, self._order, one.outcome_id, result)
 
     def _unprofiled(self, one: Undertaking, failure: Failure) -> Profile:

@@ -15,6 +15,9 @@ _WHERE_A_REASON_BEGINS = re.compile(r": | \(|; ")
 _WHICH_PROCESS = re.compile(r" \(process \d+ of \d+\)")
 """Of many remarks the number of a process tells nothing, and it is no measure of which is the worst."""
 
+_OF_ONE_PROCESS = re.compile(r"process \d+ of \d+: ")
+"""How `runs.outcome` begins what failed in another process than the first."""
+
 MOST_NAMED = 2
 MOST_WHOLE = 4
 """So many are named with all that was asked of them."""
@@ -202,6 +205,11 @@ def failure_sentence(failure: Failure) -> str:
     why = failure.cause or cause(failure.detail) or last_words(failure.stderr_tail)
     known = not why or failure.cause or why in failure.message  # what older versions stored has no cause of its own
     return f"{failure.kind}: {failure.message if known else failure.message.rstrip('.') + ': ' + why}"
+
+
+def whichever_process(reason: str) -> str:
+    """Why something failed, without the process of it: what fails alike in the second and the third has one reason."""
+    return _OF_ONE_PROCESS.sub("", reason, count=1)
 
 
 def first_failures(outcomes: Iterable[Measurement | Profile]) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from agent_process import ENDLESS_MS, Client, connected, digest, eventually, make_spec, refused
 
 from agent_server import ONLY_FAKE, AgentProcess
-from enginebench_agent.errors import DiskFullError
+from enginebench_agent.errors import DiskFullError, TooLargeError
 from enginebench_agent.files.cache import EVICTED_SUFFIX, FileCache, Quota
 from enginebench_proto.v1 import model_pb2
 
@@ -153,6 +153,30 @@ def test_without_a_bound_of_the_owner_it_is_half_of_the_disk_and_no_more_than_is
     assert quota.make_room(most, 0, lambda _: False) == []
     with pytest.raises(DiskFullError, match="max_cache_bytes"):
         quota.make_room(most + 1, 0, lambda _: False)
+
+
+@pytest.mark.parametrize(
+    ("bound", "size", "told"),
+    [
+        (None, 501, r"needs 501 B, more than all model files may take on .* \(500 B\): raise max_cache_bytes in "),
+        (300, 301, r"needs 301 B, more than all model files may take on .* \(300 B\): raise max_cache_bytes in "),
+        (5000, 1001, r"needs 1001 B, more than the whole disk of .* has \(1000 B\): start the agent with a --data-dir"),
+    ],
+)
+async def test_a_file_that_would_fit_into_no_empty_cache_is_not_refused_for_now_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: int | None, size: int, told: str
+) -> None:
+    """Not although a part of it is there already."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=1000, used=990, free=10))
+    cache, name = FileCache(tmp_path, bound), "0" * 64
+    (tmp_path / f"{name}.part").write_bytes(b"x" * 400)
+    with pytest.raises(TooLargeError, match=told):
+        async with cache.receiving(name, size, 400):
+            pass
+    (tmp_path / f"{name}.part").unlink()
+    with pytest.raises(DiskFullError, match="make room"):
+        async with cache.receiving("1" * 64, 300, 0):
+            pass
 
 
 def test_files_that_no_run_needs_any_more_leave_nothing_in_memory(tmp_path: Path) -> None:

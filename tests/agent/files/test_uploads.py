@@ -158,7 +158,7 @@ async def test_a_digest_that_is_whole_is_never_received_again(client: Client, ag
 
 @pytest.mark.fault(6)
 async def test_a_file_larger_than_the_disk_is_refused_at_once(client: Client, agent: AgentProcess) -> None:
-    async with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "free"):
+    async with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "more than the whole disk of"):
         await client.upload(b"x", sha256=digest(b"huge"), size=1 << 60)
     assert list((agent.data_dir / "files").iterdir()) == []
 

@@ -1,5 +1,6 @@
 """What becomes of blocks and results of children that are sound, crash, lie, hang, or measure too much."""
 
+import errno
 import hashlib
 import time
 from pathlib import Path
@@ -109,6 +110,29 @@ async def test_a_disk_that_fills_up_ends_the_run_in_a_sentence(bench: Bench, mon
     assert (result.outcome, result.failure.kind) == (run_pb2.OUTCOME_FAILED, run_pb2.FAILURE_KIND_SHORTAGE)
     assert "disk is full" in result.failure.message
     assert bench.spooled_files() == {"run-1"}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left"), run_pb2.FAILURE_KIND_SHORTAGE, "the agent's disk is full"),
+        (OSError(errno.EMFILE, "Too many open files"), run_pb2.FAILURE_KIND_SHORTAGE, "may not have more files open"),
+        (PermissionError(errno.EACCES, "Permission denied"), run_pb2.FAILURE_KIND_INTERNAL, "its log on standard"),
+        (TypeError("a defect of ours"), run_pb2.FAILURE_KIND_INTERNAL, "its log on standard error tells why"),
+    ],
+)
+async def test_a_failure_that_cannot_be_kept_either_is_told_with_what_that_is_for(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: run_pb2.FailureKind, told: str
+) -> None:
+    def fail(_: str) -> None:
+        raise error
+
+    monkeypatch.setattr(bench.spool, "begin", fail)
+    run = bench.start("os._exit(3)")
+    await finished(run)
+    assert run.unspooled is not None
+    failure = run.unspooled.failure
+    assert (failure.kind, told in failure.message) == (kind, True), failure
 
 
 async def test_peaks_of_memory_are_told_by_the_agent_where_the_child_cannot(

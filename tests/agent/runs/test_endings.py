@@ -174,6 +174,13 @@ async def test_what_the_machine_did_not_give_is_not_blamed_on_the_environment(tm
     assert "may not have more files open" in told and "remove it" not in told
 
 
+def test_of_a_shortage_the_agent_says_cause_and_cure_and_who_asked_what_to_repeat() -> None:
+    told = [endings.of_full_disk(""), *(endings.of_shortage(number, "") for number in endings.SHORTAGES)]
+    for failure in told:
+        assert failure.kind == run_pb2.FAILURE_KIND_SHORTAGE
+        assert ": " in failure.message and "again" not in failure.message
+
+
 @pytest.mark.fault(30)
 async def test_an_interpreter_that_is_gone_is_blamed_on_the_environment(tmp_path: Path) -> None:
     with pytest.raises(ChildStartError) as refused_start:

@@ -10,8 +10,9 @@ import invented
 import invented_ladders
 import invented_profiles
 from enginebench_controller.cli import make_app
-from enginebench_controller.cli.commands import ladder
+from enginebench_controller.cli.commands import ladder, running
 from enginebench_controller.errors import EnginebenchError
+from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import (
     Arrivals,
     Configuration,
@@ -27,6 +28,7 @@ from enginebench_controller.records import (
     ReadbackSource,
     Status,
 )
+from enginebench_controller.runs.benchmarking import BenchmarkOrder
 from enginebench_controller.store.store import Store
 from integration.bench import tiny_model
 
@@ -110,6 +112,20 @@ def test_the_list_tells_what_was_not_measured_where_a_benchmark_was_broken_off(s
         for word, sign in (("cancelled", "┃"), ("b0000002", "│"))
     )
     assert cells[heading.index("cancelled")] == "3" and cells[heading.index("failed")] == "0"
+
+
+def test_of_a_target_without_room_a_run_says_what_measures_it_again(store, answer, monkeypatch):
+    async def full(*_):
+        shortage = Failure(FailureKind.SHORTAGE, "its disk is full: make room in its data folder")
+        add(store, "b0000002", "again", fp32("m2"), invented.failed("m3", failure=shortage))
+        return store.benchmark("b0000002")
+
+    add(store, "b0000001", "run", fp32("m1"))
+    monkeypatch.setattr(running, "run_benchmark", full)
+    monkeypatch.setattr(running, "order_again", lambda *_, **__: BenchmarkOrder(make_plan({"models": ["net"]}, "run")))
+    code, _, remarks = answer("rerun", "b0000001")
+    assert code == 1 and "make room in its data folder" in remarks
+    assert "a target was short of something: mend that, then `enginebench rerun b0000002`" in remarks
 
 
 def test_what_can_be_compared_is_and_what_failed_is_named(store, answer, tmp_path):

@@ -9,7 +9,7 @@ from controller.verdicts.chains import chain, layer
 from enginebench_controller.cli.commands import profiles
 from enginebench_controller.cli.commands.compare import print_comparison
 from enginebench_controller.cli.commands.profiles import print_layers, print_profiles, print_summary, print_types
-from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
+from enginebench_controller.records import EngineRef, Failure, FailureKind, Peak, PeakKind, Rate
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 
 PROFILE = invented_profiles.profile()
@@ -134,6 +134,10 @@ def test_a_summary_has_every_figure_and_says_what_is_unknown(printed):
     shown = {row["figure"]: row["value"] for row in rows}
     assert (shown["time matched to source nodes"], shown["FLOPs of an inference"]) == ("–", "–")
     assert "killed by SIGSEGV" in remarks and "ONNX models only" in remarks
+
+    full = Failure(FailureKind.SHORTAGE, "its disk is full: make room in its data folder.")
+    _, remarks = printed(print_summary, replace(invented_profiles.profile_of_failure(), failure=full))
+    assert "make room in its data folder, then profile again\n" in remarks
 
 
 def test_a_summary_says_what_counters_cost_and_what_it_does_to_shares(printed):

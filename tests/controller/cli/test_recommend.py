@@ -81,6 +81,26 @@ def test_what_cannot_be_had_is_told_with_the_reason_and_is_not_counted_among_wha
     assert f"  cannot be had: {names}: it crashed\n" in done.stderr
 
 
+def test_of_many_reasons_the_commonest_are_told_and_in_which_process_it_was_makes_none(monkeypatch) -> None:
+    asked = invented_recommendations.order()
+    found = invented_recommendations.carried_out(asked)
+    ran = [one for one in found.tried if one.processes]
+    lost = {one.title for one in ran[1:]}
+    alike = [f"process {number} of 5: it crashed" for number in (2, 3)] + ["it crashed"]
+    whys = iter([*(f"reason {number}" for number in range(len(lost) - len(alike))), *alike])
+    tried = tuple(
+        replace(one, fate=Fate.REFUSED, processes=0, why=next(whys)) if one.title in lost else one
+        for one in found.tried
+    )
+    assert len(lost) > 6
+    told = recommended(monkeypatch, asked, replace(found, best=tried.index(ran[0]), tried=tried)).stderr
+    lines = [line for line in told.splitlines() if line.startswith("  cannot be had: ")]
+    names = "; ".join(found.words_of(one) for one in ran[-3:])
+    assert lines[0] == f"  cannot be had: {names}: it crashed"
+    assert [line.rpartition(": ")[2] for line in lines[1:-1]] == ["reason 0", "reason 1", "reason 2"]
+    assert lines[-1] == f"  cannot be had: {len(lost) - 6} more: other reasons"
+
+
 def test_a_search_without_an_answer_is_shown_as_unfinished(home: Home, monkeypatch, capsys) -> None:
     asked = invented_recommendations.order()
     search = invented_recommendations.search(asked)

@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from enginebench_controller.errors import (
+    AgentError,
     BusyError,
+    DiskFullError,
     EnginebenchError,
     InputError,
     ReservedError,
     RunUnknownError,
     UnreachableError,
 )
-from enginebench_controller.plan.expand import Interleave
+from enginebench_controller.plan.expand import Case, Interleave
 from enginebench_controller.records import (
     BlockSamples,
     FailureKind,
@@ -191,7 +193,10 @@ async def test_the_rounds_have_ended_before_anything_waits_for_the_store(tmp_pat
     assert told == ["ended", "stored"]
 
 
-@pytest.mark.parametrize("why", [UnreachableError, BusyError, ReservedError])
+OF_A_RUN = {UnreachableError: FailureKind.AGENT_LOST, DiskFullError: FailureKind.SHORTAGE}
+
+
+@pytest.mark.parametrize("why", [UnreachableError, BusyError, DiskFullError, ReservedError])
 @pytest.mark.parametrize("call", ["start", "watch"])
 async def test_a_target_that_is_gone_or_somebody_elses_fails_cases_and_of_a_search_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: type[EnginebenchError], call: str
@@ -218,9 +223,20 @@ async def test_a_target_that_is_gone_or_somebody_elses_fails_cases_and_of_a_sear
     assert (kept.failures, [one.settled for one in cases], agent.forgotten) == ({}, [False, False], [])
 
     await execute(bench_of(tmp_path, edge=agent), undertakings(m1="edge", m2="edge"), "b1", kept)
-    assert set(kept.failures.values()) == {
-        FailureKind.AGENT_LOST if why is UnreachableError else FailureKind.REFUSED,
-    }
+    assert set(kept.failures.values()) == {OF_A_RUN.get(why, FailureKind.REFUSED)}
+
+
+async def test_a_step_goes_on_without_a_model_that_never_fits_on_the_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def upload(_: Bench, case: Case) -> None:
+        if case.outcome_id == "m1":
+            raise AgentError("more than all model files may take: raise max_cache_bytes in its agent.toml")
+
+    monkeypatch.setattr(remote_run, "upload", upload)
+    kept, step = Kept(), replace(bench_of(tmp_path, edge=Agent(CRASHED)), is_step=True)
+    await execute(step, undertakings(m1="edge", m2="edge"), "b1", kept, Interleave(1, of_device=True))
+    assert kept.failures == {"m1": FailureKind.REFUSED, "m2": FailureKind.CRASHED}
 
 
 async def test_a_case_in_which_its_target_restarts_each_time_is_lost_and_of_a_search_out(tmp_path: Path) -> None:

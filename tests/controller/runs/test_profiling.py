@@ -11,6 +11,7 @@ from filelock import FileLock
 from tiny_models import save, tiny_classifier
 
 import invented
+from enginebench_controller.errors import AgentError, BusyError, DiskFullError
 from enginebench_controller.home import Home
 from enginebench_controller.records import (
     Failure,
@@ -114,3 +115,19 @@ async def test_the_versions_that_a_profiled_one_was_made_from_are_stored_with_it
     await Passes(home, bench_of(home), ORDER).take_up(Undertaking(replace(CASE, model=made)), None, FAILED)
 
     assert families(home.store.models()) == dict.fromkeys((original.digest, made.digest), original.digest)
+
+
+@pytest.mark.parametrize(
+    ("why", "kind"),
+    [(DiskFullError, FailureKind.SHORTAGE), (BusyError, FailureKind.REFUSED), (AgentError, FailureKind.REFUSED)],
+)
+async def test_a_pass_for_which_its_target_has_no_room_now_is_no_refused_one(
+    tmp_path: Path, why: type[AgentError], kind: FailureKind
+) -> None:
+    class Full(Telling):
+        async def start(self, *_: object) -> None:
+            raise why("make room there")
+
+    home = Home(tmp_path)
+    found = await Passes(home, bench_of(home, Full()), ORDER)._run(Undertaking(CASE))
+    assert found.failure == Failure(kind, "make room there")

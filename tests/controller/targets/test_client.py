@@ -9,7 +9,14 @@ from pathlib import Path
 import grpc
 import pytest
 
-from enginebench_controller.errors import AgentError, BusyError, EnginebenchError, UnreachableError, UnreadableFileError
+from enginebench_controller.errors import (
+    AgentError,
+    BusyError,
+    DiskFullError,
+    EnginebenchError,
+    UnreachableError,
+    UnreadableFileError,
+)
 from enginebench_controller.records import ModelFile
 from enginebench_controller.targets import channels, connections
 from enginebench_controller.targets.client import AgentClient
@@ -66,12 +73,18 @@ async def test_an_upload_is_tried_again_unless_the_agent_says_why_not(
     assert type(raised.value) is error
 
 
-async def test_an_agent_whose_disk_is_full_takes_no_more_for_now(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("known", "kind"), [("disk_full", DiskFullError), ("busy", BusyError), ("too_large", AgentError)]
+)
+async def test_what_an_agent_does_not_take_for_now_is_told_from_what_it_never_takes(
+    tmp_path: Path, known: str, kind: type[AgentError]
+) -> None:
     (path := tmp_path / "model.onnx").write_bytes(b"content")
     file = ModelFile(path.name, hashlib.sha256(b"content").hexdigest(), 7)
-    async with serving(Refusing(grpc.StatusCode.RESOURCE_EXHAUSTED, "no room: make some.", "disk_full")) as client:
-        with pytest.raises(BusyError, match=r"^target 'nuc': no room: make some\.$"):
+    async with serving(Refusing(grpc.StatusCode.RESOURCE_EXHAUSTED, "no room: make some.", known)) as client:
+        with pytest.raises(AgentError, match=r"^target 'nuc': no room: make some\.$") as raised:
             await client.upload(file, path, 0, lambda *_: None)
+    assert type(raised.value) is kind
 
 
 class Taking(Refusing):

@@ -82,7 +82,10 @@ def test_names_of_others_are_only_text():
 def test_gates_and_layers_are_rows():
     rows = gate_rows(ANSWER.gates, ANSWER.metric)
     assert [row["Verdict"] for row in rows] == ["worse", "skipped", "as good", "worse"]
-    assert (rows[1]["Why not"], rows[1]["Benchmark"]) == ("no wheel", None)
+    assert (rows[1]["Why not"], rows[1]["Benchmark"]) == ("1.20.1: no wheel", None)
+    without_good = gate(GatePurpose.STEP, "1.20.0", "1.20.1", None, base_reason="killed")
+    (told,) = gate_rows([without_good], ANSWER.metric)
+    assert (told["Verdict"], told["Why not"]) == ("not told, as 1.20.0 came to nothing", "1.20.0: killed")
     assert (rows[2]["Asked"], rows[3]["Asked"]) == ("halving, longer", "against the one before")
     (told,) = gate_rows([ANSWER.gates[2].model_copy(update={"difference": 0.1})], ANSWER.metric)
     assert told["Verdict"] == "as good, less than D = 10 % worse"

@@ -48,8 +48,9 @@ from enginebench_controller.verdicts.recommend.answer import (
     figure_words,
     read_answer,
 )
+from enginebench_controller.verdicts.recommend.answering import MOST_REASONS
 from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
-from enginebench_controller.verdicts.words import UNKNOWN
+from enginebench_controller.verdicts.words import UNKNOWN, whichever_process
 
 _EXIT = {SearchOutcome.NOTHING: ExitCode.CONDITION_MET, SearchOutcome.CANNOT_TELL: ExitCode.CANNOT_TELL}
 _STYLE = {SearchOutcome.FOUND: "bold green", SearchOutcome.NOTHING: "bold red"}
@@ -288,14 +289,18 @@ def _print_tried(found: Recommendation) -> None:
 
 
 def _print_reasons(found: Recommendation) -> None:
-    """Why points cannot be had, each reason once."""
+    """Why points cannot be had, each reason once, the commonest first, and how many have others than these."""
     names: dict[str, list[str]] = {}
     for one in found.tried:
         if one.fate is Fate.REFUSED:
-            names.setdefault(one.why, []).append(found.words_of(one))
-    for why, each in names.items():
+            names.setdefault(whichever_process(one.why), []).append(found.words_of(one))
+    commonest = sorted(names, key=lambda why: len(names[why]), reverse=True)
+    for why in commonest[:MOST_REASONS]:
+        each = names[why]
         more = f" and {len(each) - _MOST_NAMED} more" if len(each) > _MOST_NAMED else ""
         remark(f"  {FATES[Fate.REFUSED]}: {'; '.join(each[:_MOST_NAMED])}{more}: {why}")
+    if rest := sum(len(names[why]) for why in commonest[MOST_REASONS:]):
+        remark(f"  {FATES[Fate.REFUSED]}: {rest} more: other reasons")
 
 
 class RecommendProgress(Drawing):

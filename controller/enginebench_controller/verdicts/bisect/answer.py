@@ -108,7 +108,7 @@ class Ratio(BaseModel):
 
 
 class BisectGate(BaseModel):
-    """A gate on the way. `outcome` is null where a side came to nothing, and `reason` says why.
+    """A gate on the way. `outcome` is null where head came to nothing, for a `reason`, or base, for a `base_reason`.
 
     `difference` is D, as a share: what passes is less than so much worse. `base_figure` and `head_figure` are medians
     over processes, in ns, of memory in bytes; `would_tell` is the budget with which what is in doubt could be told.
@@ -126,6 +126,7 @@ class BisectGate(BaseModel):
     benchmark: str | None
     patience: int
     reason: str = ""
+    base_reason: str = ""
     difference: float | None = None
     base_figure: float | None = None
     head_figure: float | None = None
@@ -215,7 +216,7 @@ def answer_of(home: Home, search: Search, order: BisectOrder, done: Replay) -> B
         layers_note=explanation.note if explanation else "",
         target=last.measurements[BASE].target if last else None,
         machine=_machine(home, last.benchmark) if last else {},
-        measured=_measured(last) if last else "",
+        measured=_measured(order, done.asked),
         command=order.command,
         remarks=_remarks(search, order, done.asked),
     )
@@ -229,18 +230,18 @@ def gates_of(order: BisectOrder, done: Replay) -> tuple[BisectGate, ...]:
 def told_gate(order: BisectOrder, asked: Asked) -> BisectGate:
     """A gate as it is told."""
     question, look = asked.question, asked.look
-    reason = look.reason or look.base_reason
     one = asked.result.judged.decisive if asked.result else None
     return BisectGate(
         purpose=question.purpose,
         base=order.labels[question.base],
         head=order.labels[question.head],
-        outcome=None if reason else look.outcome,
+        outcome=None if look.reason or look.base_reason else look.outcome,
         better=look.is_better,
         ratio=_ratio(look.ratio),
         benchmark=asked.result.benchmark.id if asked.result else None,
         patience=question.patience,
-        reason=reason,
+        reason=look.reason,
+        base_reason=look.base_reason,
         difference=question.difference,
         base_figure=one.base if one else None,
         head_figure=one.head if one else None,
@@ -300,13 +301,20 @@ def _machine(home: Home, benchmark: Benchmark) -> dict[str, str]:
     return {name: value for name, value in told.items() if value}
 
 
-def _measured(result: GateResult) -> str:
-    """Models and versions of the engine on both sides, and what they have in common."""
-    base, head = result.measurements[BASE], result.measurements[HEAD]
-    asked = base.configuration
+def _measured(order: BisectOrder, asked: Sequence[Asked]) -> str:
+    """Models, as they were given, and versions of the engine on both sides of the last gate, and what they have in
+    common.
+    """
+    last = next((one for one in reversed(asked) if one.result is not None), None)
+    if last is None or last.result is None:
+        return ""
+    base, head = last.result.measurements[BASE], last.result.measurements[HEAD]
+    places = (last.question.base, last.question.head)
+    models = [order.labels[place] for place in places] if order.model is None else [order.model.rpartition("/")[2]]
+    asked_of = base.configuration
     engine = " ".join(filter(None, (base.engine.name, _both(base.engine.version, head.engine.version))))
-    told = (_both(base.model_name, head.model_name), engine, asked.device, asked.size, str(asked.precision))
-    return ", ".join((*told, asked.load_in_words))
+    told = (_both(*models), engine, asked_of.device, asked_of.size, str(asked_of.precision), asked_of.load_in_words)
+    return ", ".join(told)
 
 
 def _both(*told: str | None) -> str:

@@ -157,7 +157,7 @@ def _search(last: int, worse: float) -> Search:
         while (place := between.middle()) is not None:
             look, patience = yield from _patiently(between.question(place))
             if look.is_doubtful or look.base_reason:
-                return between.doubt(ends, _why(look, "a gate between them"))
+                return between.doubt(ends, _why(look, "a gate between them", "good", "the one between"))
             between.take(place, look, patience)
         low, high = between.low, between.high
         look, _ = yield from _patiently(between.neighbours())
@@ -168,7 +168,8 @@ def _search(last: int, worse: float) -> Search:
         if between.high > last:
             return Decided(BisectFinding.NOT_APART, reason="a longer gate did not find bad worse again")
         if (low, high) == (between.low, between.high):
-            return between.doubt(ends, _why(look, "the gate of the last against the one before it"))
+            what = "the gate of the last against the one before it"
+            return between.doubt(ends, _why(look, what, "the one before", "the last"))
 
 
 def _difference(level: float, worse: float) -> float:
@@ -209,9 +210,9 @@ def _patiently(question: Question) -> Generator[Question, GateSeen, tuple[GateSe
     return look, question.patience
 
 
-def _why(look: GateSeen, what: str) -> str:
-    if told := look.reason or look.base_reason:
-        return f"{what} came to nothing: {told}"
+def _why(look: GateSeen, what: str, base: str, head: str) -> str:
+    if told := [f"{who}: {why}" for who, why in ((base, look.base_reason), (head, look.reason)) if why]:
+        return f"{what} came to nothing: {'; '.join(told)}"
     if look.is_doubtful:
         return f"{what} cannot tell, not with {PATIENCE} budgets, an hour at most, either"
     return "each was told from good by its side, and the two not from each other"

@@ -69,7 +69,9 @@ def figures_words(metric: GateMetric, gate: BisectGate) -> str:
 
 
 def verdict_words(gate: BisectGate) -> str:
-    """What a gate said, short."""
+    """What a gate said, short. Only of what came to nothing itself it says that: without base, nothing is told."""
+    if gate.outcome is None and not gate.reason:
+        return f"not told, as {gate.base} came to nothing"
     if gate.outcome is None:
         return "skipped" if gate.purpose is GatePurpose.STEP else "came to nothing"
     return "better" if gate.better else _MARKS[gate.outcome]
@@ -80,23 +82,25 @@ def full_verdict(gate: BisectGate) -> str:
     return verdict_words(gate) + _less_than(gate)
 
 
-WAY = ("", "against", "ratio, 95 % interval", "from → to", "is")
-"""The headings of `way_rows`, behind what the candidates are."""
+WAY = ("", "against", "ratio", "95 % interval", "from → to", "is", "worse by less than")
+"""The headings of `way_rows`, behind what the candidates are; the last is D of what is as good."""
 
 
 def way_rows(answer: BisectAnswer) -> Iterator[tuple[str, ...]]:
     """A row a gate, in the order in which they were carried out."""
     for one in answer.gates:
-        longer = " (longer)" if one.patience > 1 else ""
+        ratio, _, interval = ratio_words(one.ratio).partition(", ")
         figures = figures_words(answer.metric, one)
-        yield one.head, one.base, ratio_words(one.ratio), figures, f"{full_verdict(one)}{longer}"
+        longer = " (longer)" if one.patience > 1 else ""
+        yield one.head, one.base, ratio, interval or UNKNOWN, figures, f"{verdict_words(one)}{longer}", _bound(one)
 
 
 def gate_sentence(gate: BisectGate) -> str:
     """What a gate said, `1.22.0 is worse than 1.21.0: 1.098×, 1.070 to 1.130`; or why it said nothing."""
+    if gate.outcome is None and gate.purpose is GatePurpose.STEP and not gate.base_reason:
+        return f"{gate.head} is {verdict_words(gate)}: {gate.reason}"
     if gate.outcome is None:
-        what = "is" if gate.purpose is GatePurpose.STEP else f"against {gate.base}"
-        return f"{gate.head} {what} {verdict_words(gate)}: {gate.reason}"
+        return f"{gate.head} against {gate.base} came to nothing: {why_nothing(gate)}"
     ratio = "" if gate.ratio is None else f": {ratio_words(gate.ratio)}"
     if gate.outcome is GateOutcome.CANNOT_TELL:
         return f"cannot tell whether {gate.head} is worse than {gate.base}{ratio}"
@@ -104,14 +108,24 @@ def gate_sentence(gate: BisectGate) -> str:
     return f"{gate.head} is {what} {gate.base}{_less_than(gate)}{ratio}"
 
 
+def why_nothing(gate: BisectGate) -> str:
+    """Why a gate came to nothing, of each side that did; "" of one that told something."""
+    sides = ((gate.base, gate.base_reason), (gate.head, gate.reason))
+    return "; ".join(f"{name}: {reason}" for name, reason in sides if reason)
+
+
 def _is_as_good(gate: BisectGate) -> bool:
     return gate.outcome is GateOutcome.PASSES and not gate.better
 
 
 def _less_than(gate: BisectGate) -> str:
-    if gate.difference is None or not _is_as_good(gate):
-        return ""
-    return f", less than D = {100 * gate.difference:.3g} % worse"
+    bound = _bound(gate)
+    return f", less than D = {bound} worse" if bound else ""
+
+
+def _bound(gate: BisectGate) -> str:
+    """D, of what is as good."""
+    return "" if gate.difference is None or not _is_as_good(gate) else f"{100 * gate.difference:.3g} %"
 
 
 def way_words(answer: BisectAnswer) -> str:

@@ -31,6 +31,7 @@ from enginebench_controller.verdicts.recommend.rates import RateFound
 from enginebench_controller.verdicts.recommend.search import Fate, SearchAnswer, SearchOutcome
 from enginebench_controller.verdicts.recommend.steps import StoredStep, output_differences, share_words
 from enginebench_controller.verdicts.recommend.tried import TriedPoint, beside, tried_point, with_front
+from enginebench_controller.verdicts.words import whichever_process
 from enginebench_proto.agreed.words import Precision
 
 _DIGITS = 8
@@ -38,7 +39,8 @@ _DIGITS = 8
 
 _CLEAR = 1.005
 """From this ratio on, a difference is told."""
-_MOST_REASONS = 4
+MOST_REASONS = 4
+"""So many reasons are told one by one, the commonest: of many points there may be as many."""
 _IN_TABLES = (50, 95, 99)
 """The percentiles that tables of measurements have."""
 
@@ -208,16 +210,16 @@ def _limited(order: RecommendOrder) -> Iterator[tuple[str, float, str]]:
 
 def _without_figures(found: Recommendation) -> str:
     """The reasons of each engine, with how many points had each where there are several; alike ones once."""
-    reasons = Counter((engine_words(one, found.tried), one.why) for one in found.tried if one.why)
+    reasons = Counter((engine_words(one, found.tried), whichever_process(one.why)) for one in found.tried if one.why)
     said = "nothing could be measured" + (" so far" if found.outcome is SearchOutcome.UNCONFIRMED else "")
     if len({why for _, why in reasons}) == 1:
         return f"{said}: {next(iter(reasons))[1]}"
     several = Counter(engine for engine, _ in reasons)
     each = [
         f"{engine}{f' ({count} times)' if several[engine] > 1 else ''}: {why}"
-        for (engine, why), count in reasons.most_common(_MOST_REASONS)
+        for (engine, why), count in reasons.most_common(MOST_REASONS)
     ]
-    rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(_MOST_REASONS))
+    rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(MOST_REASONS))
     each += [f"{rest} more: other reasons"] if rest else []
     return f"{said}: {'; '.join(each)}" if each else said
 

@@ -114,7 +114,7 @@ async def test_an_agent_that_failed_itself_ends_the_command_and_is_no_answer(hom
     failed = invented.failed("m0000001", benchmark.id)
     home.store.add_measurement(failed)
     await check_agents(home, benchmark.id)  # that an engine crashed is something of it
-    full = Failure(FailureKind.SHORTAGE, "the agent's disk is full: make room in its data folder, then run it again")
+    full = Failure(FailureKind.SHORTAGE, "the agent's disk is full: make room in its data folder")
     home.store.add_measurement(replace(failed, id="m0000002", failure=full))
     with pytest.raises(UnreachableError) as told, resumable(home, search):
         await check_agents(home, benchmark.id)

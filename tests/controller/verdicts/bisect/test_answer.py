@@ -12,6 +12,7 @@ import invented_bisects
 from controller.verdicts.pairs import arms
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
+from enginebench_controller.plan.bisect import BisectKind, BisectOrder
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
 from enginebench_controller.records import (
     Bystanders,
@@ -24,10 +25,19 @@ from enginebench_controller.records import (
     Status,
 )
 from enginebench_controller.stats.paired import RatioInterval
-from enginebench_controller.verdicts.bisect.answer import Asked, BisectGate, Replay, answer_of, look_of, replay
-from enginebench_controller.verdicts.bisect.decision import BisectFinding, Decided, GatePurpose, Question
-from enginebench_controller.verdicts.bisect.words import gate_sentence
+from enginebench_controller.verdicts.bisect.answer import (
+    Asked,
+    BisectGate,
+    Replay,
+    answer_of,
+    look_of,
+    replay,
+    told_gate,
+)
+from enginebench_controller.verdicts.bisect.decision import BisectFinding, Decided, GatePurpose, GateSeen, Question
+from enginebench_controller.verdicts.bisect.words import gate_sentence, verdict_words
 from enginebench_controller.verdicts.gate.results import Arm, GateResult, judge
+from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.stored import History, Likeness, first_step_promise
 from enginebench_controller.verdicts.gate.words import headline
 
@@ -101,18 +111,33 @@ def test_a_gate_that_somebody_ended_or_whose_agent_failed_is_carried_out_again(h
     assert isinstance(following(home), Question)
 
 
+CAME_TO = "1.22.0 against 1.20.0 came to nothing: "
+
+
 @pytest.mark.parametrize(
-    ("purpose", "said"),
+    ("purpose", "reasons", "said", "verdict"),
     [
-        (GatePurpose.ENDS, "1.23 against 1.20 came to nothing: it crashed"),
-        (GatePurpose.STEP, "1.23 is skipped: it crashed"),
-        (GatePurpose.NEIGHBOURS, "1.23 against 1.20 came to nothing: it crashed"),
+        (GatePurpose.ENDS, ("it crashed", ""), f"{CAME_TO}1.22.0: it crashed", "came to nothing"),
+        (GatePurpose.ENDS, ("", "killed"), f"{CAME_TO}1.20.0: killed", "not told, as 1.20.0 came to nothing"),
+        (GatePurpose.STEP, ("it crashed", ""), "1.22.0 is skipped: it crashed", "skipped"),
+        (GatePurpose.STEP, ("", "killed"), f"{CAME_TO}1.20.0: killed", "not told, as 1.20.0 came to nothing"),
+        (GatePurpose.STEP, ("it crashed", "killed"), f"{CAME_TO}1.20.0: killed; 1.22.0: it crashed", "skipped"),
+        (GatePurpose.NEIGHBOURS, ("it crashed", ""), f"{CAME_TO}1.22.0: it crashed", "came to nothing"),
+        (GatePurpose.NEIGHBOURS, ("", "killed"), f"{CAME_TO}1.20.0: killed", "not told, as 1.20.0 came to nothing"),
     ],
 )
-def test_a_gate_that_said_nothing_is_told_with_the_reason(purpose: GatePurpose, said: str) -> None:
-    nothing = {"outcome": None, "better": False, "ratio": None, "benchmark": None}
-    gate = BisectGate(purpose=purpose, base="1.20", head="1.23", patience=1, reason="it crashed", **nothing)
-    assert gate_sentence(gate) == said
+def test_a_gate_that_said_nothing_is_told_with_the_side_that_it_is_for(
+    purpose: GatePurpose, reasons: tuple[str, str], said: str, verdict: str
+) -> None:
+    look = GateSeen(GateOutcome.CANNOT_TELL, reason=reasons[0], base_reason=reasons[1])
+    gate = told_gate(ORDER, Asked(Question(0, 3, 0.05, purpose, 1), look))
+    assert (gate_sentence(gate), verdict_words(gate)) == (said, verdict)
+
+
+def test_an_answer_from_before_sides_were_told_apart_is_read_as_it_was() -> None:
+    gate = invented_bisects.gate(GatePurpose.STEP, "1.20", "1.23", None, reason="it crashed").model_dump(mode="json")
+    del gate["base_reason"]
+    assert gate_sentence(BisectGate.model_validate(gate)) == "1.23 is skipped: it crashed"
 
 
 def test_a_candidate_that_was_skipped_is_not_asked_about_again(home: Home) -> None:
@@ -138,14 +163,27 @@ def test_the_facts_name_the_engine_with_both_versions_and_each_gate_what_it_was_
     done = replay(home, search, ORDER, {})
     result = done.asked[0].result
     assert result is not None
-    newer = replace(result.measurements[HEAD], engine=EngineRef("onnxruntime", BAD, "2.0"), model_name="other")
+    newer = replace(result.measurements[HEAD], engine=EngineRef("onnxruntime", BAD, "2.0"))
     newer_result = replace(result, measurements={**result.measurements, HEAD: newer})
     asked = replace(done.asked[0], result=newer_result)
     ended = Replay((asked,), Decided(BisectFinding.NOT_APART), {})
     told = answer_of(home, search, ORDER, ended)
-    name = result.measurements[BASE].model_name
-    assert told.measured.startswith(f"{name} and other, onnxruntime 1.0 and 2.0, CPU, ")
+    assert told.measured.startswith("net.onnx, onnxruntime 1.0 and 2.0, CPU, ")
     assert told.gates[0].difference == pytest.approx(0.05)
+
+
+def test_the_facts_name_models_as_they_were_given_whatever_they_were_called_when_they_were_added(home: Home) -> None:
+    models = {"kind": BisectKind.MODELS, "engine": "onnxruntime"}
+    order = BisectOrder(candidates=("a/m 1.onnx", "a/m 2.onnx", "größe-模型.onnx"), **models)
+    result = GateResult(
+        invented.benchmark(),
+        GateTerms(),
+        judge(GateTerms(), arms(1.0)),
+        dict.fromkeys((BASE, HEAD, CONTROL), invented.measured("m0000001")),
+    )
+    asked = Asked(Question(1, 2, 0.05, GatePurpose.NEIGHBOURS, 1), look_of(result), result)
+    told = answer_of(home, invented_bisects.search(None), order, Replay((asked,), Decided(BisectFinding.NOT_APART), {}))
+    assert told.measured.startswith("m 2.onnx and größe-模型.onnx, fake 1.0, CPU, ")
 
 
 def test_an_answer_keeps_the_figures_the_budget_that_would_tell_and_who_else_used_the_machine(home: Home) -> None:

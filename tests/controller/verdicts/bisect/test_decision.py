@@ -117,6 +117,35 @@ def test_good_or_bad_that_cannot_be_run_leave_nothing_to_bisect() -> None:
     assert found.reason == "bad came to nothing: no wheel"
 
 
+@pytest.mark.parametrize(
+    ("purpose", "look", "told"),
+    [
+        (GatePurpose.ENDS, {"base_reason": "killed"}, "good came to nothing: killed"),
+        (GatePurpose.STEP, {"base_reason": "killed"}, "a gate between them came to nothing: good: killed"),
+        (
+            GatePurpose.NEIGHBOURS,
+            {"base_reason": "killed", "reason": "it crashed"},
+            "the gate of the last against the one before it came to nothing: the one before: killed; "
+            "the last: it crashed",
+        ),
+        (
+            GatePurpose.NEIGHBOURS,
+            {"reason": "it crashed"},
+            "the gate of the last against the one before it came to nothing: the last: it crashed",
+        ),
+    ],
+)
+def test_of_a_gate_that_came_to_nothing_the_answer_says_which_side_did(
+    purpose: GatePurpose, look: dict[str, str], told: str
+) -> None:
+    true = exact(steps((5, 0.1)))
+
+    def failing(question: Question) -> GateSeen:
+        return GateSeen(GateOutcome.CANNOT_TELL, **look) if question.purpose is purpose else true(question)
+
+    assert bisected(failing)[0].reason == told
+
+
 def test_two_candidates_are_gated_twice() -> None:
     found, asked = bisected(exact(steps((1, 0.1), count=2)), count=2)
     assert (found.finding, found.suspects) == (BisectFinding.CULPRIT, (1,))

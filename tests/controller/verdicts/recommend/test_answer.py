@@ -396,6 +396,13 @@ def test_reasons_are_counted_where_an_engine_has_several() -> None:
     assert "torch (1 times): its outputs are wrong" in told.replace("once", "1 times")
 
 
+def test_in_which_process_it_was_makes_no_other_reason() -> None:
+    found = carried_out(order(), refused=range(len(points(order()).points)))
+    tried = [replace(one, why=f"process {2 + place % 4} of 5: it crashed") for place, one in enumerate(found.tried)]
+    told = answering.sentence(order(), replace(found, tried=tuple(tried)))
+    assert told == "nothing could be measured: it crashed"
+
+
 def test_that_nothing_ran_is_no_answer_though_outputs_of_some_are_known() -> None:
     broken = carried_out(order(), refused=range(len(points(order()).points)), differences=lambda _: 0.03)
     assert broken.is_without_figures

@@ -11,7 +11,13 @@ from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.runs.searches.releases import package_of
 from enginebench_controller.verdicts.bisect.answer import BisectGate
 from enginebench_controller.verdicts.bisect.decision import GatePurpose
-from enginebench_controller.verdicts.bisect.words import figures_words, full_verdict, ratio_words, verdict_words
+from enginebench_controller.verdicts.bisect.words import (
+    figures_words,
+    full_verdict,
+    ratio_words,
+    verdict_words,
+    why_nothing,
+)
 from enginebench_controller.verdicts.gate.results import LayerShare
 from enginebench_ui.shared.order_fields import positional
 from enginebench_ui.shared.text import Row, cells, in_percent, isolated
@@ -174,7 +180,7 @@ def gate_rows(gates: Sequence[BisectGate], metric: GateMetric) -> tuple[Row, ...
                 "Against": gate.base,
                 "From → to": None if gate.base_figure is None else figures_words(metric, gate),
                 "Asked": _ASKED[gate.purpose] + (", longer" if gate.patience > 1 else ""),
-                "Why not": gate.reason or None,
+                "Why not": why_nothing(gate) or None,
                 "Benchmark": gate.benchmark,
             }
         )
