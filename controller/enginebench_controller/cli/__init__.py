@@ -11,15 +11,16 @@ import os
 import resource
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from errno import EMFILE, ENFILE
+from errno import EMFILE, ENFILE, EROFS
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from enginebench_controller.cli.console import check_stdout, complain
 from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError, code_of, wrong_value
-from enginebench_controller.home import JOB_VARIABLE
+from enginebench_controller.home import JOB_VARIABLE, default_home
 from enginebench_proto.agreed import logs
 from enginebench_proto.agreed.streams import keep_streams
 
@@ -312,8 +313,17 @@ def _run() -> None:
             sys.exit(int(ExitCode.USAGE))
         if error.filename is None:  # of no file that anybody named: a mistake of ours
             raise
-        complain(f"cannot use {error.filename}: {error.strerror}; mind its name, whose it is, and the room left there")
+        complain(_unusable(error))
         sys.exit(int(ExitCode.USAGE))
+
+
+def _unusable(error: OSError) -> str:
+    """What became of a file that somebody named; of a home that can only be read, what the store says of its own."""
+    if error.errno == EROFS and Path(error.filename).is_relative_to(default_home().path):
+        from enginebench_controller.store.failures import explain  # noqa: PLC0415  # most calls need no sentence of it
+
+        return explain(error, Path(error.filename))
+    return f"cannot use {error.filename}: {error.strerror}; mind its name, whose it is, and the room left there"
 
 
 def without_types(command: Any, parent: typer.Context | None = None) -> Any:

@@ -21,9 +21,9 @@ from filelock import FileLock, Timeout
 
 from enginebench_controller.errors import StoreBusyError, StoreError, unknown_word
 from enginebench_controller.store import schema
-from enginebench_controller.store.failures import explain, held_by_another_process, locked_out
+from enginebench_controller.store.failures import explain, held_by_another_process, is_full_disk, locked_out
 from enginebench_controller.typed_paths import leads_nowhere
-from enginebench_proto.agreed.durable import copy_whole, make_private_folder
+from enginebench_proto.agreed.durable import copy_whole, make_private_folder, sync_folder
 
 STORAGE_VERSION = "v1.2.0"
 """The file format: readable by every DuckDB from 1.2 on, so that people can query their results with other tools."""
@@ -44,6 +44,10 @@ _WRITING = _CONFIG | {"write_buffer_row_group_count": "1", "default_block_size":
 _ROWS_A_GROUP = 24_576
 _ATTACHED = "results"
 _RETRY_S = 0.1
+_DRAFT = ".first.coming"
+"""What the first file has behind its name until it is whole, as backups.py names what it clears away."""
+
+_ENDINGS = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 
 _Config = Mapping[str, str]
 T = TypeVar("T")
@@ -112,8 +116,14 @@ def transaction(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnect
         with schema.atomic(connection):
             yield connection
         # Into the file itself, where every block has a checksum: of a log that is damaged in some places DuckDB drops
-        # the rest without a word. So the log never has the only copy of what a caller was told to be stored.
-        connection.execute("CHECKPOINT")
+        # the rest without a word. So the log has the only copy of what a caller was told to be stored only as long as
+        # there is no room for another.
+        try:
+            connection.execute("CHECKPOINT")
+        except duckdb.Error as error:
+            if not is_full_disk(error):
+                raise
+            _tell_kept_in_log(path)
 
 
 @contextmanager
@@ -160,8 +170,8 @@ def at_rest(path: Path, timeout_s: float, *, may_be_damaged: bool = False) -> It
             raise StoreError(f"{log} holds what was written last, and cannot be folded in where nothing can be written")
         if path.exists() and is_held:
             try:
-                with _open(path, timeout_s, _WRITING):
-                    pass  # which folds the log in
+                with _open(path, timeout_s, _WRITING) as connection:
+                    connection.execute("CHECKPOINT")  # to close it folds the log in too, but does not tell if it fails
             except duckdb.Error as error:
                 if held_by_another_process(error) or not may_be_damaged:
                     raise
@@ -198,6 +208,8 @@ def _open_up_to_date(path: Path, timeout_s: float, config: _Config) -> Iterator[
 @contextmanager
 def _up_to_date(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open for writing, a file that has been through all steps of the schema; an older one is copied first."""
+    if not path.exists():
+        _make(path, timeout_s)
     with _open(path, timeout_s, _WRITING) as connection:
         needed = schema.pending(connection, path)
         before = schema.schema_version(connection) if needed else 0
@@ -205,11 +217,40 @@ def _up_to_date(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnect
             schema.migrate(connection, path)
             yield connection
             return
-    # It is closed by now, which folds the log in; and a file that is open must not be opened as bytes.
+        connection.execute("CHECKPOINT")  # what is copied has no log
+    # It is closed by now: a file that is open must not be opened as bytes.
     copy_whole(path, path.with_name(f"{path.stem}-of-schema-{before}{path.suffix}"))
     with _open(path, timeout_s, _WRITING) as connection:
         schema.migrate(connection, path)
         yield connection
+
+
+def _make(path: Path, timeout_s: float) -> None:
+    """Make a file with all tables, which gets its name once it is whole: the disk may be full, or the process killed.
+
+    The gate is held, so the draft is nobody else's. Where another program makes a file of that name first, that stays.
+    """
+    names = [path.with_name(f"{path.name}{_DRAFT}{ending}") for ending in _ENDINGS]
+    try:
+        for name in names:
+            name.unlink(missing_ok=True)
+        with _open(path, timeout_s, _WRITING, ending=_DRAFT) as connection:
+            schema.migrate(connection, path)
+            connection.execute("CHECKPOINT")
+        log = path.with_name(path.name + ".wal")
+        if log.exists() and not path.exists():  # of a file that was moved away, and DuckDB might read it with this one
+            log.rename(path.with_name(f"{path.stem}-before-{time.time_ns()}{path.suffix}.wal"))
+        try:
+            path.hardlink_to(names[0])
+        except FileExistsError:
+            return
+        except OSError:  # not every file system has links
+            names[0].replace(path)
+        sync_folder(path.parent)
+    finally:
+        for name in names:
+            with suppress(OSError):
+                name.unlink()
 
 
 @contextmanager
@@ -272,11 +313,24 @@ def _tell_read_only(folder: Path) -> None:
     _log.warning("%s cannot be written: its results are only read, and nothing can be stored there", folder)
 
 
+@cache
+def _tell_kept_in_log(path: Path) -> None:
+    _log.warning(
+        "the disk is full: what is stored in %s now is kept in %s.wal, and comes into the file once there is room; "
+        "free some space, and leave the two together",
+        path,
+        path.name,
+    )
+
+
 @contextmanager
 def _open(
-    path: Path, timeout_s: float, config: _Config, *, read_only: bool = False
+    path: Path, timeout_s: float, config: _Config, *, read_only: bool = False, ending: str = ""
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Have the file open, waiting for programs that know nothing of the gate, such as the DuckDB shell."""
+    """Have the file open, waiting for programs that know nothing of the gate, such as the DuckDB shell.
+
+    With an `ending` it is the file of that longer name, in a DuckDB of both.
+    """
     if config not in (_READING, _WRITING):  # of a stranger's question, for which a DuckDB is made that ends with it
         own = _patiently(lambda: duckdb.connect(path, read_only=read_only, config=dict(config)), timeout_s)
         with own as connection:
@@ -288,7 +342,7 @@ def _open(
     try:
         with instance.cursor() as connection:
             connection.execute("RESET threads" if read_only else "SET threads = 1")
-            _patiently(lambda: _attach(connection, file, read_only=read_only), timeout_s)
+            _patiently(lambda: _attach(connection, f"{file}{ending}", read_only=read_only), timeout_s)
             yield connection
             is_clean = _let_go(connection)
     except BaseException:
@@ -347,7 +401,7 @@ def _instance(path: Path) -> duckdb.DuckDBPyConnection:
     own = {"enable_external_access": "true", "temp_directory": f"{path}.tmp"}
     instance = duckdb.connect(":memory:", config={**_WRITING, **own})
     try:
-        names = ", ".join(_quoted(path, ending) for ending in ("", ".wal", ".wal.checkpoint", ".wal.recovery"))
+        names = ", ".join(_quoted(f"{path}{draft}{ending}") for draft in ("", _DRAFT) for ending in _ENDINGS)
         instance.execute(f"SET allowed_paths = [{names}]")
         instance.execute("SET enable_external_access = false")
     except BaseException:
@@ -356,13 +410,13 @@ def _instance(path: Path) -> duckdb.DuckDBPyConnection:
     return instance
 
 
-def _attach(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
+def _attach(connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool) -> None:
     """Only what is attached can have groups of rows of another size."""
     how = "READ_ONLY" if read_only else f"ROW_GROUP_SIZE {_ROWS_A_GROUP}"
     connection.execute(f"ATTACH {_quoted(path)} AS {_ATTACHED} (TYPE duckdb, {how})")
     connection.execute(f"USE {_ATTACHED}")
 
 
-def _quoted(path: Path, ending: str = "") -> str:
-    name = f"{path}{ending}".replace("'", "''")
+def _quoted(path: str) -> str:
+    name = path.replace("'", "''")
     return f"'{name}'"

@@ -14,10 +14,9 @@ _NO_DUCKDB = (
     "{path} is not a DuckDB file; move it away, put a backup in its place with `enginebench store restore FILE`, "
     "or name another folder in ENGINEBENCH_HOME"
 )
+_SAID_OF_A_FULL_DISK = ("No space left", "Disk quota exceeded", "File too large")
 _SENTENCES = {
-    "No space left": _DISK_FULL,
-    "Disk quota exceeded": _DISK_FULL,
-    "File too large": _DISK_FULL,
+    **dict.fromkeys(_SAID_OF_A_FULL_DISK, _DISK_FULL),
     "Permission denied": _NO_PERMISSION,
     "Operation not permitted": _NO_PERMISSION,
     "Read-only file system": "{path} lies on a read-only file system, where results can be looked at and nothing be "
@@ -61,6 +60,11 @@ def _size(path: Path) -> str:
 def held_by_another_process(error: Exception) -> bool:
     """Tell whether DuckDB refused because another program has the file open."""
     return "Conflicting lock" in str(error)
+
+
+def is_full_disk(error: Exception) -> bool:
+    """Tell whether DuckDB or the operating system had no room to write."""
+    return any(words in str(error) for words in _SAID_OF_A_FULL_DISK)
 
 
 def locked_out(path: Path, timeout_s: float) -> str:

@@ -4,6 +4,8 @@ Table and column names are ours; every value travels as a parameter.
 """
 
 import json
+import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -105,7 +107,13 @@ def write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Mapping[s
         try:
             connection.execute("COPY exported TO ? (FORMAT parquet)", [str(path)])
         except duckdb.IOException as error:
-            raise OSError(str(error).splitlines()[0]) from error
+            raise _of_the_system(error) from error
+
+
+def _of_the_system(error: duckdb.IOException) -> OSError:
+    """What the operating system said, where DuckDB gives its number: its own words wrap that in JSON."""
+    said = re.search(r'"errno":"(\d+)"', str(error))
+    return OSError(int(said[1]), os.strerror(int(said[1]))) if said else OSError(str(error).splitlines()[0])
 
 
 def parts(

@@ -2,11 +2,12 @@
 
 import errno
 import os
+import resource
 import sqlite3
 import subprocess
 import sys
 import textwrap
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import duckdb
@@ -15,6 +16,7 @@ from filelock import FileLock
 
 import invented
 from enginebench_controller.errors import StoreError
+from enginebench_controller.store import connection, schema
 from enginebench_controller.store.connection import reading
 from enginebench_controller.store.failures import explain
 from enginebench_controller.store.store import Store
@@ -95,6 +97,138 @@ def test_a_full_disk_is_told_and_what_was_stored_before_is_kept(tmp_path):
     ), outcome.stderr
     assert (len(store.benchmarks()), store.measurements("b0000001")) == (1, ())
     assert store.add_measurement(invented.measured("m1"))
+
+
+@contextmanager
+def no_file_longer_than(size):
+    """A bound on the size of files stands for the end of the disk, which says the same."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def names(folder):
+    return sorted(one.name for one in folder.iterdir())
+
+
+@pytest.mark.fault(17)
+@pytest.mark.parametrize("room", [0, 4096, 8192, 12_288, 16_384, 100_000])
+def test_a_first_store_on_a_full_disk_leaves_nothing_and_is_made_once_there_is_room(tmp_path, room):
+    store = Store(tmp_path / "results.duckdb")
+
+    with no_file_longer_than(room), pytest.raises(StoreError, match="the disk is full; free some space and try again"):
+        store.add_benchmark(invented.benchmark())
+    assert names(tmp_path) == ["results.duckdb.lock"]
+    assert store.benchmarks() == ()
+
+    store.add_benchmark(invented.benchmark())
+    assert len(store.benchmarks()) == 1
+    assert names(tmp_path) == ["results.duckdb", "results.duckdb.lock"]
+
+
+@pytest.mark.fault(17)
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_first_store_takes_the_place_of_a_draft_that_was_left_and_of_nothing_else(tmp_path, monkeypatch, has_links):
+    if not has_links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
+    path = tmp_path / "results.duckdb"
+    for ending in ("", ".wal"):
+        path.with_name(f"{path.name}.first.coming{ending}").write_bytes(b"cut o")
+
+    Store(path).add_benchmark(invented.benchmark())
+    assert len(Store(path).benchmarks()) == 1
+    assert names(tmp_path) == ["results.duckdb", "results.duckdb.lock"]
+
+
+@pytest.mark.fault(17)
+def test_the_log_of_a_file_that_was_moved_away_is_kept_and_not_read_with_the_next(tmp_path):
+    path, moved = tmp_path / "results.duckdb", tmp_path / "moved.duckdb"
+    with connection.transaction(path, 5):
+        pass
+    with no_file_longer_than(path.stat().st_size):
+        Store(path).add_benchmark(invented.benchmark())
+    path.rename(moved)
+
+    Store(path).add_benchmark(invented.benchmark("c0000001"))
+    assert [one.benchmark.id for one in Store(path).benchmarks()] == ["c0000001"]
+    (log,) = tmp_path.glob("results-before-*.duckdb.wal")
+    log.rename(tmp_path / "moved.duckdb.wal")
+    assert [one.benchmark.id for one in Store(moved).benchmarks()] == ["b0000001"]
+
+
+@pytest.mark.fault(17)
+@pytest.mark.parametrize("room", [100_000, None])
+def test_a_file_that_another_program_makes_meanwhile_is_kept(tmp_path, monkeypatch, room):
+    path, migrate = tmp_path / "results.duckdb", schema.migrate
+
+    def make_theirs(*arguments):
+        monkeypatch.setattr(schema, "migrate", migrate)
+        with duckdb.connect(path) as theirs:
+            theirs.execute("CREATE TABLE theirs AS SELECT 7 AS seven")
+        migrate(*arguments)
+
+    monkeypatch.setattr(schema, "migrate", make_theirs)
+    if room:
+        with no_file_longer_than(room), pytest.raises(StoreError, match="the disk is full"):
+            Store(path).add_benchmark(invented.benchmark())
+    else:
+        Store(path).add_benchmark(invented.benchmark())
+    with duckdb.connect(path) as theirs:
+        assert theirs.execute("FROM theirs").fetchall() == [(7,)]
+    Store(path).add_benchmark(invented.benchmark())
+    assert len(Store(path).benchmarks()) == 1
+
+
+@pytest.mark.fault(17)
+def test_what_a_full_disk_leaves_in_the_log_is_stored_and_nobody_copies_the_file_without_it(tmp_path, caplog):
+    store, log = Store(tmp_path / "results.duckdb"), tmp_path / "results.duckdb.wal"
+    store.add_benchmark(invented.benchmark())
+    copy = tmp_path / "copy.duckdb"
+
+    with no_file_longer_than(store.path.stat().st_size):
+        for number in range(2):
+            store.add_benchmark(invented.benchmark(f"c000000{number}"))
+            assert log.stat().st_size > 0
+            assert len(store.benchmarks()) == 2 + number
+        with pytest.raises(StoreError, match="the disk is full; free some space"):
+            store.backup(copy)
+        with pytest.raises(StoreError, match="the disk is full; free some space"):
+            store.compact()
+        assert store.check().problems == ()
+    assert not copy.exists()
+    (told,) = [one.getMessage() for one in caplog.records if "the disk is full" in one.getMessage()]
+    assert f"what is stored in {store.path} now is kept in results.duckdb.wal" in told
+
+    assert len(Store(store.backup(copy)).benchmarks()) == 3
+    assert not log.exists()
+
+
+@pytest.mark.fault(17)
+def test_an_older_file_is_not_copied_without_what_a_full_disk_left_in_its_log(tmp_path):
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark())
+    size = store.path.stat().st_size
+
+    with no_file_longer_than(size):
+        with connection.transaction(store.path, 5) as writer:
+            writer.execute("DELETE FROM migrations WHERE version = (SELECT max(version) FROM migrations)")
+        assert store.path.with_name("results.duckdb.wal").exists()
+        with pytest.raises(StoreError, match="the disk is full; free some space"):
+            store.add_benchmark(invented.benchmark("c0000001"))
+    assert names(tmp_path) == ["results.duckdb", "results.duckdb.lock", "results.duckdb.wal"]
+
+
+@pytest.mark.fault(17)
+def test_what_does_not_come_into_the_file_for_another_reason_is_an_error(tmp_path, monkeypatch):
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark())
+    monkeypatch.setattr(connection, "is_full_disk", lambda _: False)
+
+    with no_file_longer_than(store.path.stat().st_size), pytest.raises(StoreError, match="could not be written"):
+        store.add_benchmark(invented.benchmark("c0000001"))
 
 
 def test_a_query_reaches_no_file_and_no_setting(tmp_path):
