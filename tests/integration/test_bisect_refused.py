@@ -11,7 +11,7 @@ from filelock import FileLock
 import invented
 from controller.verdicts import pairs
 from enginebench_controller.home import Home
-from integration.bench import Bench, started
+from integration.bench import Bench, started, tiny_model
 
 VALUES = ("--options", "fake.latency_us=3000,30000", "--budget", "30s")
 
@@ -75,4 +75,21 @@ def test_a_version_that_is_listed_and_not_there_is_told_before_anything_is_insta
     listed = ("--engine", "planted", "--versions", "1.0,1.1.5,1.2", "--wheels", tmp_path / "wheels")
     told = here.cli("bisect", model, *listed, expect=2).stderr
     assert "--versions 1.1.5 is no version of planted in " in told and "the nearest are 1.1 and 1.2" in told
+    assert is_untouched(here)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [("cut", "cut.onnx"), ("other", "the two models take other inputs")],
+    ids=["cut off", "of other inputs"],
+)
+def test_an_end_that_cannot_be_compared_is_told_before_there_is_something_to_go_on_with(
+    here: Bench, model: Path, tmp_path: Path, bad: str, said: str
+) -> None:
+    head = tiny_model(tmp_path / f"{bad}.onnx", features=9)
+    if bad == "cut":
+        head.write_bytes(head.read_bytes()[:-100])
+    told = here.cli("bisect", "--models", f"{model},{head}", "--engine", "fake", "--budget", "30s", expect=2).stderr
+    assert said in told
+    assert "goes on with" not in told
     assert is_untouched(here)

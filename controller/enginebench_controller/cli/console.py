@@ -59,6 +59,13 @@ def plain(value: object) -> Text:
     return Text("".join(c if c.isprintable() else "�" for c in str(value)))
 
 
+def uncut(text: str) -> Text:
+    """As `plain`, for a cell that has as many lines as it needs: what differs may stand in its middle."""
+    whole = plain(text)
+    whole.overflow = "fold"
+    return whole
+
+
 def without_marks(text: str) -> str:
     """Advice as a terminal shows it: its commands stand between backticks for pages, and a shell would run those."""
     return text.replace("`", "")
@@ -125,7 +132,7 @@ def make_table(
     """The table, and the places of the columns that are in it.
 
     These are all where no room is given; else those that it is enough for, with cells of two lines at most, but for
-    those that would read alike.
+    those that would read alike, and those that are `uncut`.
     """
     cells = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
     widths: Mapping[int, int | None] = dict.fromkeys(range(len(columns)))
@@ -157,7 +164,10 @@ def _in_two_lines(cells: Sequence[Text], width: int | None) -> Sequence[Text]:
     if width is None:
         return cells
     told = told_apart([cell.plain for cell in cells], width)
-    return [Text(text, style=cell.style) for text, cell in zip(told, cells, strict=True)]
+    return [
+        cell if cell.overflow == "fold" else Text(text, style=cell.style)
+        for text, cell in zip(told, cells, strict=True)
+    ]
 
 
 def _tell_missing(

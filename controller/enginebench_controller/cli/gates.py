@@ -47,7 +47,10 @@ def conclude_gate(result: GateResult, unwritten: Sequence[InputError] = (), *, a
 
 
 def tell_taken_up(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
-    """The verdict of a gate that `resume` took up, beside a document only its sentence. Returns the exit code."""
+    """The verdict of a gate that `resume` took up, beside a document only its sentence. Returns the exit code.
+
+    Nothing that is stored is replaced: one without numbers has to be measured again.
+    """
     result = gate_of(home, benchmark)
     if result is None:
         return int(ExitCode.OK)
@@ -55,6 +58,8 @@ def tell_taken_up(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
         remark(headline(result))
     else:
         print_gate(result)
+    if result.failures:
+        remark(f"`enginebench rerun {benchmark.id}` measures it again")
     return _exit_code(result)
 
 

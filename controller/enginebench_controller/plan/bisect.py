@@ -1,8 +1,10 @@
 """What a person asks a bisect for: candidates in their order, from good to bad, and what each is run as."""
 
+import os
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +15,7 @@ from enginebench_controller.plan.configurations import owner_of
 from enginebench_controller.plan.gate import PLUGIN, GateSide, checked_terms, parse_sides
 from enginebench_controller.plan.options import words_of
 from enginebench_controller.plan.plan import Duration, GateMetric, Percent, parse_percent
+from enginebench_controller.typed_paths import is_file, typed_path
 
 METRICS = (GateMetric.LATENCY, GateMetric.FIRST_INFERENCE, GateMetric.COMPILE, GateMetric.MEMORY)
 MOST_CANDIDATES = 10_000
@@ -74,7 +77,7 @@ class BisectOrder(BaseModel):
     @property
     def labels(self) -> tuple[str, ...]:
         """What the candidates are called: models by their files' names, where these tell them apart."""
-        short = tuple(Path(one).name for one in self.candidates)
+        short = tuple(map(_label_of, self.candidates))
         is_short = self.kind is BisectKind.MODELS and len(set(short)) == len(short)
         return short if is_short else self.candidates
 
@@ -165,18 +168,75 @@ def _check_option(order: BisectOrder) -> None:
         raise InputError(f"--option {key}={fixed[key]} fixes the very option that --options bisects: leave it out")
 
 
-def narrowed(candidates: Sequence[str], good: str | None, bad: str | None) -> tuple[str, ...]:
-    """Those from good to bad of a list that was given in its order. Raises `InputError`."""
-    for name, one in (("--good", good), ("--bad", bad)):
-        if one is not None and one not in candidates:
-            raise InputError(f"{name} {one} is not among those given: {', '.join(candidates)}")
-    first = candidates.index(good) if good is not None else 0
-    last = candidates.index(bad) if bad is not None else len(candidates) - 1
-    if good is not None and good == bad:
-        raise InputError(f"--good and --bad are both {good}: there is nothing between them")
+def listed_models(text: str) -> tuple[str, ...]:
+    """The models of "A,B,…". Raises `InputError` where the file that is meant has a comma in its name."""
+    parts = [part.strip() for part in text.split(",")]
+    for first, one in enumerate(parts):
+        if not one or is_file(one):
+            continue
+        for behind in range(first + 2, min(first + _MOST_PARTS, len(parts)) + 1):
+            name = ",".join(text.split(",")[first:behind]).strip()
+            if is_file(name):
+                raise InputError(
+                    f"commas part the models of --models, and {name} has one in its name: rename it, or give its "
+                    f"digest, or NAME, after `enginebench models add {shlex.quote(name)} --name NAME`"
+                )
+    return tuple(filter(None, parts))
+
+
+_MOST_PARTS = 4
+"""Of so many parts the name of a file is looked for."""
+
+
+def narrowed(
+    candidates: Sequence[str], good: str | None, bad: str | None, *, are_models: bool = False
+) -> tuple[str, ...]:
+    """Those from good to bad of a list that was given in its order; models also by another path, or their label.
+
+    Raises `InputError`.
+    """
+    place = partial(_place, candidates=candidates, are_models=are_models)
+    first = place("--good", good) if good is not None else 0
+    last = place("--bad", bad) if bad is not None else len(candidates) - 1
+    if good is not None and bad is not None and first == last:
+        both = good if good == bad else candidates[first]
+        raise InputError(f"--good and --bad are both {both}: there is nothing between them")
     if first > last:
         raise InputError(f"--good {good} stands behind --bad {bad} in the order that was given: exchange them")
-    return tuple(candidates[first : last + 1])
+    found = tuple(candidates[first : last + 1])
+    if are_models:
+        _check_files(found)
+    return found
+
+
+def _place(option: str, said: str, *, candidates: Sequence[str], are_models: bool) -> int:
+    """Which of the candidates is meant."""
+    meanings: tuple[Callable[[str], object], ...] = (str, _file_of, _label_of) if are_models else (str,)
+    for meaning in meanings:
+        found = [place for place, one in enumerate(candidates) if meaning(one) == meaning(said)]
+        if len({candidates[place] for place in found}) > 1:
+            told = " or ".join(candidates[place] for place in found)
+            raise InputError(f"{option} {said} may mean {told}: give one of them as it stands there")
+        if found:
+            return found[0]
+    raise InputError(f"{option} {said} is not among those given: {', '.join(candidates)}")
+
+
+def _file_of(model: str) -> Path:
+    return Path(os.path.realpath(typed_path(model)))  # unlike `resolve` it takes links in a circle
+
+
+def _label_of(model: str) -> str:
+    return Path(model).name
+
+
+def _check_files(models: Sequence[str]) -> None:
+    """Refuse two words for one file."""
+    known: dict[Path, str] = {}
+    for one in models:
+        other = known.setdefault(_file_of(one), one)
+        if other != one:
+            raise InputError(f"{one} is there twice, as {other}, too: a bisect looks for one change in an order")
 
 
 def parse_option(text: str, engine: str | None, known: Collection[str] = ()) -> tuple[str, str, tuple[str, ...]]:

@@ -2,12 +2,14 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.models.formats.signature import ModelDescription
+from enginebench_controller.plan.alike_inputs import check_alike
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import select_engines
 from enginebench_controller.plan.expand import Expansion, contradictions
@@ -24,7 +26,13 @@ from enginebench_controller.plan.plan import (
     make_plan,
     parse_duration_ns,
 )
-from enginebench_controller.records import AvailableEngine, Load, TargetSnapshot, UnavailableEngine
+from enginebench_controller.records import (
+    AvailableEngine,
+    Load,
+    ModelVersion,
+    TargetSnapshot,
+    UnavailableEngine,
+)
 from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_controller.typed_paths import is_file, typed_path
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, SUFFIXES
@@ -435,21 +443,15 @@ def _common_engine(plan: Plan, snapshot: TargetSnapshot, binder: Binder) -> str:
     raise InputError(f"no engine on target {snapshot.target!r} reads both models ({told}): convert one of them")
 
 
-def check_sides(expansion: Expansion) -> None:
-    """Raise `InputError` where the sides are not one configuration each, or do not take the same inputs."""
+def check_sides(plan: Plan, expansion: Expansion, describe: Callable[[ModelVersion], ModelDescription]) -> None:
+    """Raise `InputError` where the sides are not one configuration each, or do not take the same inputs.
+
+    `describe` tells what a model asks for itself.
+    """
     if len(expansion.cases) != len(ROLES):
         raise InputError("\n".join(["a side comes to nothing", *expansion.notes]))
     base, head, _ = expansion.cases
     if base.resources != head.resources:
         raise InputError("base and head would use different devices, so they cannot take turns: give --device")
-    if [(one.name, one.dtype, one.shape) for one in base.configuration.inputs] != [
-        (one.name, one.dtype, one.shape) for one in head.configuration.inputs
-    ]:
-        told = [
-            ", ".join(f"{one.name} {one.dtype} {'x'.join(map(str, one.shape))}" for one in case.configuration.inputs)
-            for case in (base, head)
-        ]
-        raise InputError(
-            f"the two models take other inputs, so they cannot be compared: {told[0]} in {base.model.name}, {told[1]} "
-            f"in {head.model.name}; with open dimensions, --shape may make them alike"
-        )
+    assert plan.gate is not None  # noqa: S101  # a gate's
+    check_alike((plan.gate.base, base), (plan.gate.head, head), describe)

@@ -186,7 +186,7 @@ async def _measure(
     home: Home, order: BenchmarkOrder, session: TargetSession, binder: Binder, watcher: GateWatcher, *, explain: bool
 ) -> GateResult:
     expansion = await in_thread(expand, order.plan, session.snapshots, binder)
-    check_sides(expansion)
+    await in_thread(check_sides, order.plan, expansion, home.library.describe)
     for note in expansion.notes:
         watcher.said(f"note: {note}")
     plan = order.plan

@@ -145,6 +145,20 @@ def test_a_bisect_that_is_a_job_has_a_step_a_gate(tmp_path, monkeypatch):
     assert told.made == (Made(MadeKind.SEARCH, invented_bisects.ID),)
 
 
+def test_the_id_of_a_bisect_is_told_once_when_its_first_gate_has_begun(capsys):
+    told = f"bisect {invented_bisects.ID}; interrupted, it goes on with `enginebench resume {invented_bisects.ID}`"
+    with BisectProgress() as reporter:
+        reporter.set_out(invented_bisects.search(None))
+        for _ in range(2):  # once more where it crashed over NumPy
+            reporter.asking(invented_bisects.ORDER, Question(0, 3, 0.1, GatePurpose.ENDS, 3), 0)
+        assert told not in capsys.readouterr().err, "it may yet be refused"
+        reporter.begun("b0000001", GateTerms())
+        assert capsys.readouterr().err.splitlines().count(told) == 1
+        reporter.asking(invented_bisects.ORDER, Question(0, 3, 0.1, GatePurpose.ENDS, 3), 0)
+        reporter.begun("b0000002", GateTerms())
+    assert told not in capsys.readouterr().err
+
+
 def judged_as(factor):
     terms = GateTerms(tolerate="5%", promised={GateMetric.LATENCY: 0.1})
     return judge(terms, arms(factor))

@@ -130,7 +130,7 @@ def test_where_the_engine_got_faster_a_gate_that_says_otherwise_is_no_regression
 @pytest.mark.parametrize(("budget", "asked"), [("40s", []), ("2m", ["2m"])])
 def test_a_gate_that_was_too_coarse_is_not_run_anew_until_it_may_take_longer(store, monkeypatch, budget, asked):
     keep_history(store, "net", Change(factor=1.02, version="2.0"), noise=0.001)
-    monkeypatch.setattr(pairs, "arms", lambda ratio: arms(ratio, scatter=0.025, seed=0))
+    monkeypatch.setattr(pairs, "arms", lambda ratio, **_: arms(ratio, scatter=0.025, seed=0))
     keep_gate(store, "b0000001", digest("net"), base="fake==1.0", head="fake==2.0")
     given = []
 

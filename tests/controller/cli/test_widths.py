@@ -13,10 +13,12 @@ from rich.table import Table
 from typer.testing import CliRunner
 
 import invented
+import invented_bisects
 import invented_profiles
 import offered
 from controller.verdicts.pairs import arms
 from enginebench_controller.cli import console, make_app
+from enginebench_controller.cli.commands import bisect
 from enginebench_controller.cli.commands.profiles import print_summary
 from enginebench_controller.cli.commands.targets import print_devices, print_found
 from enginebench_controller.cli.fitting import (
@@ -328,3 +330,29 @@ def test_the_path_of_the_results_is_one_line(tmp_path, monkeypatch):
     home = tmp_path / ("a-folder-of-a-long-name-" * 4)
     done = CliRunner().invoke(make_app(), ["store", "check"], env={"ENGINEBENCH_HOME": str(home), "COLUMNS": "40"})
     assert str(home / "results.duckdb") in done.stdout.splitlines()
+
+
+def test_a_bisect_in_fifty_columns_keeps_its_ratios_and_says_which_columns_are_missing(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "50")
+    figures = {"difference": 0.661, "base_figure": 376.0e6, "head_figure": 380.9e6}
+    gates = tuple(one.model_copy(update=figures) for one in invented_bisects.ANSWER.gates)
+    bisect.tell(invented_bisects.search(invented_bisects.ANSWER.model_copy(update={"gates": gates})), as_json=False)
+    printed = capsys.readouterr()
+    assert max(map(cell_len, printed.out.splitlines())) <= 50
+    rows = [line for line in printed.out.splitlines() if line.startswith("│")]
+    assert any("1.001×" in line and "as good" in line for line in rows)
+    (missing,) = [line for line in printed.err.splitlines() if line.startswith("no room for: ")]
+    told = missing.removeprefix("no room for: ").removesuffix("; a wider terminal shows them").split(", ")
+    assert {"95 % interval", "worse by less than"} <= set(told) <= set(bisect.WAY)
+
+
+def test_searches_of_a_kind_are_told_apart_in_a_narrow_list(monkeypatch, tmp_path):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    store = Store(tmp_path / "results.duckdb")
+    names = ("bisect of a-model-v1.onnx to a-model-v5.onnx on onnxruntime", "bisect of b.onnx to c.onnx on openvino")
+    for place, name in enumerate(names):
+        store.add_search(replace(invented_bisects.search(None), id=f"5ea4c000000{place}", name=name))
+    done = CliRunner().invoke(make_app(), ["list"], env={"COLUMNS": "50"})
+    column = [line.split("│")[2].strip() for line in done.stdout.splitlines() if line.startswith("│")]
+    told = " ".join(column)
+    assert all(name in told for name in names), told

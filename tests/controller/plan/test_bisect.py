@@ -1,9 +1,18 @@
 """What a bisect can be asked for."""
 
+from pathlib import Path
+
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.bisect import BisectKind, bisect_command, make_order, parse_option
+from enginebench_controller.plan.bisect import (
+    BisectKind,
+    bisect_command,
+    listed_models,
+    make_order,
+    narrowed,
+    parse_option,
+)
 
 MODELS = {"kind": BisectKind.MODELS, "candidates": ("a.onnx", "b.onnx")}
 
@@ -74,3 +83,57 @@ def test_the_command_that_asks_again_has_what_was_said_and_no_defaults() -> None
         "--option ort.threads=1"
     )
     assert bisect_command("net", {"engine": "ort"}, {}) == "enginebench bisect net --engine ort"
+
+
+GIVEN = ("./v1.onnx", "k/v2.onnx", "v3.onnx", "zoo:net", "v5.onnx")
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "found"),
+    [
+        ("v1.onnx", None, GIVEN),
+        ("./v3.onnx", None, GIVEN[2:]),
+        ("{}/k/../v3.onnx", "zoo:net", GIVEN[2:4]),
+        ("v2.onnx", "./v5.onnx", GIVEN[1:]),
+        ("net", None, None),
+        ("v4.onnx", None, None),
+    ],
+)
+def test_good_and_bad_of_models_are_meant_by_any_path_or_by_what_they_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: str, bad: str | None, found: tuple[str, ...] | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k").mkdir()
+    if found is not None:
+        assert narrowed(GIVEN, good.format(tmp_path), bad, are_models=True) == found
+        return
+    with pytest.raises(InputError, match=f"^--good {good} is not among those given: "):
+        narrowed(GIVEN, good, bad, are_models=True)
+
+
+def test_a_label_that_two_models_have_is_no_good_one() -> None:
+    given = ("a/net.onnx", "b/net.onnx", "c/net.onnx")
+    with pytest.raises(InputError, match=r"^--good net\.onnx may mean a/net\.onnx or b/net\.onnx or c/net\.onnx: give"):
+        narrowed(given, "net.onnx", None, are_models=True)
+    assert narrowed(given, "b/net.onnx", None, are_models=True) == given[1:]
+
+
+def test_one_model_by_two_paths_is_there_twice() -> None:
+    with pytest.raises(InputError, match=r"^\./v1\.onnx is there twice, as v1\.onnx, too: "):
+        narrowed(("v1.onnx", "./v1.onnx"), None, None, are_models=True)
+    with pytest.raises(InputError, match=r"^--good and --bad are both v1\.onnx: "):
+        narrowed(("v1.onnx", "v2.onnx"), "./v1.onnx", "v1.onnx", are_models=True)
+    assert narrowed(("1.0", "./1.0"), None, None) == ("1.0", "./1.0"), "values of options are no paths"
+
+
+def test_a_file_with_a_comma_in_its_name_is_told_from_two_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("m, 5.onnx", "v1.onnx", "v2.onnx", "v1.onnx,v2.onnx"):
+        Path(name).touch()
+    assert listed_models("v1.onnx, v2.onnx,,zoo:net,gone.onnx") == ("v1.onnx", "v2.onnx", "zoo:net", "gone.onnx")
+    with pytest.raises(InputError, match=r"^commas part the models of --models, and m, 5\.onnx has one in its name: "):
+        listed_models("v1.onnx,m, 5.onnx,v2.onnx")
+    with pytest.raises(InputError, match=r"NAME, after `enginebench models add 'm, 5\.onnx' --name NAME`$"):
+        listed_models("m, 5.onnx")

@@ -20,6 +20,7 @@ from enginebench_controller.cli.console import (
     print_json,
     print_table,
     remark,
+    uncut,
 )
 from enginebench_controller.cli.options import BenchmarkName, ExportForm, Force, Json, Notes, Output, Stores
 from enginebench_controller.cli.searches import commands_of
@@ -119,8 +120,9 @@ def _came_to(home: Home, searches: Sequence[Search]) -> dict[str, str]:
 def _row(one: Benchmark | Search, entries: Sequence[BenchmarkEntry]) -> list[object]:
     counts = [(each.measurements, each.failed, each.cancelled) for each in entries]
     counted = map(sum, zip(*counts, strict=True)) if counts else (0, 0, 0)
-    rerun_of = one.rerun_of if isinstance(one, Benchmark) else None
-    return [one.id, one.name, instant(one.created_at_unix_ns), *counted, rerun_of or ""]
+    # The names of searches of a kind are alike at both ends.
+    name, rerun_of = (one.name, one.rerun_of) if isinstance(one, Benchmark) else (uncut(one.name), None)
+    return [one.id, name, instant(one.created_at_unix_ns), *counted, rerun_of or ""]
 
 
 def show(

@@ -27,6 +27,7 @@ from enginebench_controller.plan.bisect import (
     BisectOrder,
     bisect_command,
     check_is_there,
+    listed_models,
     make_order,
     narrowed,
     parse_option,
@@ -180,7 +181,8 @@ def _candidates(
     if models is not None:
         if model is not None or engine is None:
             raise InputError("--models takes the place of MODEL, and needs --engine: bisect --models a,b,c --engine E")
-        return {"kind": BisectKind.MODELS, "candidates": narrowed(split(models) or [], *ends), "engine": engine}
+        candidates = narrowed(listed_models(models), *ends, are_models=True)
+        return {"kind": BisectKind.MODELS, "candidates": candidates, "engine": engine}
     if model is None:
         raise InputError("MODEL is missing: name the model whose latency has changed")
     if options is not None:
@@ -277,6 +279,7 @@ class BisectProgress(GateProgress):
         self._judged: Judged | None = None
         self._sentence = ""
         self._search: Search | None = None
+        self._is_told = False
         self._written = ProgressWriter(own_folder())
 
     def __exit__(
@@ -303,7 +306,11 @@ class BisectProgress(GateProgress):
         self._written.doing(sentence)
 
     def begun(self, benchmark_id: str, terms: GateTerms) -> None:
-        """See `GateWatcher`."""
+        """See `GateWatcher`. With the first gate a bisect is something to go on with, and not before."""
+        if self._search is not None and self._asked is not None and self._asked[-1] == 0 and not self._is_told:
+            name = self._search.id
+            remark(f"bisect {name}; interrupted, it goes on with `enginebench resume {name}`")
+            self._is_told = True
         super().begun(benchmark_id, terms)
         self._written.doing(self._sentence)  # in place of what was installed for it
 

@@ -31,7 +31,7 @@ from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, EXPLAINED_ABOV
 from enginebench_controller.home import default_home, home_to_change, home_to_read
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.plan.sparsity import parse_sparsities
-from enginebench_controller.records import Coverage, Layer, ModelWork, Peak, Profile, ProfileNode
+from enginebench_controller.records import Coverage, FailureKind, Layer, ModelWork, Peak, Profile, ProfileNode
 from enginebench_controller.records.profile import is_at_most
 from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
 from enginebench_controller.stats import layers as figures
@@ -71,7 +71,8 @@ def print_summary(profile: Profile) -> None:
     # Of few rows none needs to be short, and half a number is another number.
     print_table(_title(profile), [("figure", False), ("value", False)], rows, whole=True)
     if profile.failure:
-        remark(f"  {profile.status}: {failure_sentence(profile.failure)}")
+        told, is_short = failure_sentence(profile.failure), profile.failure.kind is FailureKind.SHORTAGE
+        remark(f"  {profile.status}: {told.rstrip('.') + ', then profile again' if is_short else told}")
     if profile.unmatched_reason:
         remark(f"  layers are not matched to source nodes: {profile.unmatched_reason}")
     if profile.effective.prepared:

@@ -39,11 +39,11 @@ from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document
 from enginebench_controller.files.documents import head
 from enginebench_controller.files.exports.log_to import live_log
-from enginebench_controller.home import HOME_VARIABLE, Home, default_home
+from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import Plan, make_plan, plan_toml, read_plan
-from enginebench_controller.records import Benchmark, Search
+from enginebench_controller.records import Benchmark, FailureKind, Search
 from enginebench_controller.records.fields import CONFIGURATION
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, order_again, plan_only, run_benchmark
 from enginebench_controller.runs.gate import enough_of
@@ -53,6 +53,7 @@ from enginebench_controller.runs.searches.holding import interrupted, is_step_of
 from enginebench_controller.verdicts.across import are_many
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, of_benchmark, soundness
+from enginebench_proto.agreed.home import HOME_VARIABLE
 
 _HEADINGS = ("target", "model", "engine", "version", "environment", "device")
 _AXES_HEADINGS = ("batch", "cores", "streams", "precision", "load", "hint")
@@ -153,7 +154,7 @@ def resume(
         _print(found)
     code = ExitCode.OK if dry_run else concluded(judged)
     code = ExitCode.UNREACHABLE if any(one.reasons for one in found) else code
-    gates = [tell_taken_up(home, one, as_json=json) for one in _benchmarks(home, found) if one.plan.get("gate")]
+    gates = [tell_taken_up(home, one, as_json=json) for one in _gates(home, found)]
     ended = list(_searches(home, searches, dry_run=dry_run, as_json=json, trusted=trust))
     if json:
         document = head("resume") | {"dry_run": dry_run, "plans": [asdict(one) for one in found]}
@@ -203,21 +204,24 @@ def _came_of(judged: Soundness, ended: Sequence[tuple[int, GoneOn]]) -> dict[str
     }
 
 
-def _benchmarks(home: Home, found: Sequence[TakenUp | Waiting]) -> list[Benchmark]:
-    """The benchmarks of which all was taken up that is to come."""
-    whole = [one for one in found if isinstance(one, TakenUp) and one.collected and not one.left]
-    stored = [one for plan in whole for one in home.store.measurements(plan.id)]  # none of passes
-    return [home.store.benchmark(id_) for id_ in dict.fromkeys(one.benchmark_id for one in stored)]
+def _gates(home: Home, found: Sequence[TakenUp | Waiting]) -> list[Benchmark]:
+    """The gates of which nothing is left to be taken up, whatever came of it; those of searches answer these."""
+    whole = [one for one in found if isinstance(one, TakenUp) and not one.left]
+    stored = [one for plan in whole for one in home.store.measurements(plan.id, with_blocks=False)]  # none of passes
+    benchmarks = [home.store.benchmark(id_) for id_ in dict.fromkeys(one.benchmark_id for one in stored)]
+    return [one for one in benchmarks if one.plan.get("gate") and not one.plan.get("search")]
 
 
 def _judged(home: Home, found: Sequence[TakenUp | Waiting]) -> Soundness:
     """Whether what was collected can be used; outputs are checked against those of the whole benchmark.
 
-    What an interruption left without anything is not judged: that it is missing is what the table says.
+    What an interruption left without anything is not judged: that it is missing is what the table says. But a gate is
+    judged whole, as its verdict is about all of it.
     """
     taken = [one for one in found if isinstance(one, TakenUp)]
-    ids = {id_ for one in taken for id_ in one.collected}
+    gates = {one.id for one in _gates(home, taken)}
     stored = [one for plan in taken for one in home.store.measurements(plan.id)]
+    ids = {id_ for one in taken for id_ in one.collected} | {one.id for one in stored if one.benchmark_id in gates}
     profiles = home.store.whole_profiles(ids - {one.id for one in stored})
     begun = [home.store.benchmark(id_) for id_ in dict.fromkeys(one.benchmark_id for one in stored)]
     return replace(soundness([*stored, *profiles], home.store.models(), ids), left_out=left_out(begun))
@@ -370,6 +374,8 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool, notes: bo
         if notes or not are_many(measurements):
             print_answers(answers_of(home.store, benchmark, measurements, models))
         before = home.store.measurements(benchmark.rerun_of) if benchmark.rerun_of else ()
+        if any(one.failure is not None and one.failure.kind is FailureKind.SHORTAGE for one in measurements):
+            remark(f"a target was short of something: mend that, then `enginebench rerun {benchmark.id}`")
         if all(any(one.latency is not None for one in each) for each in (before, measurements)):
             remark(f"beside the one before: `enginebench compare {benchmark.rerun_of} {benchmark.id}`")
     return of_benchmark(benchmark, measurements, models)

@@ -101,7 +101,7 @@ def gate_markdown(result: GateResult) -> str:
         parts.append(cell(layers[:1].upper() + layers[1:]) + ".")
     facts = [
         f"base: {named(result, BASE)}; head: {named(result, HEAD)}",
-        f"{measured.model_name} on {' and '.join(engines_of(result))}, {asked.device}, {asked.size}, "
+        f"{_model_words(result)} on {' and '.join(engines_of(result))}, {asked.device}, {asked.size}, "
         f"{asked.load_in_words}; target {measured.target}",
         how_measured(result),
         meaning(result),
@@ -112,6 +112,12 @@ def gate_markdown(result: GateResult) -> str:
     listed = "\n".join(f"- {cell(one)}" for one in facts)
     parts.append(f"<details><summary>How it was measured</summary>\n\n{listed}\n\n</details>")
     return "\n\n".join(parts) + "\n"
+
+
+def _model_words(result: GateResult) -> str:
+    """The model that both sides run; of two, which the line before names as they were given, only that it is both."""
+    base, head = result.measurements[BASE], result.measurements[HEAD]
+    return base.model_name if base.model_digest == head.model_digest else "both"
 
 
 def _side(result: GateResult, role: str, called: str) -> Document:

@@ -74,7 +74,7 @@ class BisectWatcher(GateWatcher, Protocol):
     """Who wants to know how a bisect is coming along."""
 
     def set_out(self, search: Search) -> None:
-        """The search is in the store, and begins or goes on."""
+        """The search is in the store, and begins or goes on. Until its first gate begins it may yet be refused."""
 
     def asking(self, order: BisectOrder, question: Question, number: int) -> None:
         """The next gate is about to be made ready; `number` counts from 0."""
@@ -173,9 +173,6 @@ class _Bisect:
             self._check_values()
             if is_new:
                 await self._set_out(await self._promise())
-            if not self._home.store.steps_of(self._search.id):
-                name = self._search.id
-                self._watcher.said(f"bisect {name}; interrupted, it goes on with `enginebench resume {name}`")
             for number, asked in enumerate((await patiently(self._replay)).asked, 1):
                 self._watcher.said(f"gate {number}: {gate_sentence(told_gate(self._order, asked))}")
             while not isinstance((done := await patiently(self._replay)).following, Decided):

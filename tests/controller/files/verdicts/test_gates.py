@@ -121,6 +121,9 @@ def test_the_comment_marks_what_decides_and_has_the_engines_of_both_sides() -> N
     assert not any("base ran on" in one for one in gate_document(found)["remarks"]), "both ran on one"
     newer = sides(found, engine=replace(engine, version="9.9", environment="new"))
     assert f" on {engine.name} {engine.version} and {engine.name} 9.9 (new), " in gate_markdown(newer)
+    assert f"\n- {found.measurements[BASE].model_name} on " in gate_markdown(newer)
+    of_two = gate_markdown(sides(found, model_digest="cd" * 32))
+    assert "\n- both on " in of_two, "they are named as they were given, whatever they were called when they were added"
     told = f"base ran on {engine.name} {engine.version}, head on {engine.name} 9.9 (new)"
     assert told in gate_document(newer)["remarks"]
 
