@@ -14,12 +14,12 @@ DAY = timedelta(days=1)
 
 
 class Certified:
-    """An authority below `folder`, made a month ago, so that it could issue what has ended meanwhile."""
+    """An authority below `folder`, usually made a month ago, so that it could issue what has ended meanwhile."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, made_in: timedelta = -30 * DAY) -> None:
         self.folder = folder
         self.authority = Authority(folder / "ca")
-        self._at(datetime.now(UTC) - 30 * DAY).create("tests", 60)
+        self._at(datetime.now(UTC) + made_in).create("tests", 60)
 
     def agent(self, name: str = "agent", host: str = HOST) -> Path:
         """A TLS folder of an agent."""

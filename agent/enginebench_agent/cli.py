@@ -19,6 +19,7 @@ from enginebench_proto.agreed.logs import LogFormat, to_standard_error
 from enginebench_proto.agreed.meeting import DEFAULT_PORT
 from enginebench_proto.agreed.streams import keep_streams
 from enginebench_proto.agreed.systems import why_no_agent_on
+from enginebench_proto.agreed.typed import WHOLE, whole_number
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -342,13 +343,13 @@ def _add_run(parser: argparse.ArgumentParser, run: object) -> None:
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not WHOLE.fullmatch(text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
     return int(text)
 
 
 def _port(text: str) -> int:
-    port = int(text)
+    port = whole_number(text)
     if not 0 <= port <= 65_535:
         raise argparse.ArgumentTypeError("a port lies between 0 and 65535")
     return port

@@ -15,6 +15,7 @@ from enginebench_agent.names import is_environment_name
 from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits, find_sandbox
 from enginebench_agent.sizes import parse_size
 from enginebench_proto.agreed.durable import write_whole
+from enginebench_proto.agreed.typed import typed_text
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 T = TypeVar("T", bool, int, str)
@@ -158,7 +159,7 @@ def _environment(name: str, table: Mapping[str, Any], file: Path) -> Environment
 
 def _read_toml(path: Path, *, is_optional: bool = False) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(typed_text(path))
     except OSError as error:
         if is_optional and isinstance(error, FileNotFoundError | NotADirectoryError):
             return {}

@@ -7,7 +7,7 @@ _FACTORS = {"B": 1} | {
     for suffix, base in (("iB", 1024), ("B", 1000))
     for power, prefix in enumerate("KMGT" if base == 1024 else "kMGT", start=1)
 }
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?i?B)")
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKMGT]?i?B)")
 
 
 def parse_size(value: object) -> int:

@@ -31,6 +31,7 @@ from enginebench_plugins.spec import (
     TensorSpec,
     UnsupportedSettingsError,
 )
+from enginebench_proto.agreed.typed import whole_number
 from enginebench_proto.v1 import configuration_pb2, device_pb2, engine_pb2, measurement_pb2, profile_pb2, run_pb2
 from enginebench_proto.v1.configuration_pb2 import (
     ARRIVAL_PROCESS_CONSTANT,
@@ -65,8 +66,8 @@ def _parse_option(kind: type, text: str) -> OptionValue:
     if kind is bool:
         return ("false", "true").index(text.lower()) == 1
     if kind is int:
-        return int(text)
-    if kind is float and not math.isfinite(float(text)):
+        return -whole_number(text[1:]) if text.startswith("-") else whole_number(text)
+    if kind is float and not (text.isascii() and math.isfinite(float(text))):
         raise ValueError(text)
     return float(text) if kind is float else text
 

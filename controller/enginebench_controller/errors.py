@@ -9,6 +9,9 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from enginebench_controller.typed_numbers import NUMBER, pointed
+from enginebench_proto.agreed.names import printable
+
 _MOST_SHOWN = 80
 """Characters of a value that an error repeats."""
 
@@ -49,7 +52,9 @@ def wrong_value(problem: Mapping[str, Any]) -> str:
     if kind == "too_short":
         return "at least one is needed"
     if kind in _NEEDS:
-        return f"{_shown(problem['input'])} is not {_needed(kind, problem.get('ctx', {}))}"
+        told = pointed(str(problem["input"]), NUMBER) if kind == "float_parsing" else ""
+        needed = _needed(kind, problem.get("ctx", {}))
+        return f"{_shown(problem['input'])} is not {needed}: {told}".removesuffix(": ")
     return f"{problem['msg']} (given: {_shown(problem['input'])})"
 
 
@@ -115,7 +120,7 @@ class ModelError(InputError):
     """
 
     def __init__(self, text: str) -> None:
-        super().__init__("".join(character if character.isprintable() else "\ufffd" for character in text))
+        super().__init__(printable(text))
 
 
 class UnreadableFileError(InputError):
@@ -134,7 +139,7 @@ class UnknownModelError(ModelError):
     def __init__(self, text: str, choices: str = "") -> None:
         super().__init__(text)
         if choices:
-            lines = "\n".join("".join(c if c.isprintable() else "\ufffd" for c in one) for one in choices.split("\n"))
+            lines = "\n".join(map(printable, choices.split("\n")))
             self.args = (f"{self.args[0]}:\n{lines}",)
 
 

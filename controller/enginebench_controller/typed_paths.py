@@ -1,9 +1,14 @@
 """Paths as people type them."""
 
+import os
+import sys
 from os import PathLike
 from pathlib import Path
 
 from enginebench_controller.errors import InputError
+
+SET_UTF8 = "set PYTHONUTF8=1 or LANG=C.UTF-8"
+"""What helps where the interpreter takes the names of files for text of another encoding."""
 
 
 def typed_path(typed: str | PathLike[str]) -> Path:
@@ -24,6 +29,21 @@ def is_file(text: str) -> bool:
         return Path(text).is_file()
     except OSError as error:
         raise InputError(f"cannot use {text}: {error.strerror}; mind its name, and whose it is") from None
+
+
+def why_no_text(name: str) -> str:
+    """Why the bytes of a file's name stand as surrogates in it, and what to do; "" for a name that is text.
+
+    Documents and the store can only have text.
+    """
+    if name.isascii() or not any("\ud800" <= one <= "\udfff" for one in name):
+        return ""
+    encoding = sys.getfilesystemencoding()
+    try:
+        os.fsencode(name).decode()
+    except UnicodeError:
+        return "is no UTF-8, as plans are: rename the file, or run what `models add` makes of it"
+    return f"has letters that this Python, which reads names as {encoding}, does not know: {SET_UTF8}"
 
 
 def leads_nowhere(path: Path) -> str:

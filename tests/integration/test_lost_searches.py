@@ -148,7 +148,7 @@ def test_an_agent_that_cannot_write_gives_no_answer_and_the_search_goes_on_once_
     said = bench.cli(kind, model, *asked, "--target", "nuc", expect=3)
     (search,) = store.searches()
     for again in (said, bench.cli("resume", search.id, expect=3)):
-        assert "error: target 'nuc' could not measure fake: the agent could not " in again.stderr
+        assert "error: target 'nuc' could not measure fake: the agent cannot write to its data folder" in again.stderr
         assert f"`enginebench resume {search.id}` goes on with it" in again.stderr
     assert store.search(search.id).answer is None
     assert len(store.steps_of(search.id)) == 2, "each command tried once"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import grpc
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -16,6 +17,7 @@ from certified import DAY, Certified
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError, UnreachableError
 from enginebench_controller.targets.addresses import new_target, uses_tls
+from enginebench_controller.targets.authority.authority import Authority
 from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.agreed.roles import CertificateKind, Role
 from integration.bench import QUICK, Bench
@@ -123,20 +125,27 @@ async def test_certificates_of_another_time_are_told_as_such(tmp_path: Path) -> 
     own = Certified(tmp_path)
     tomorrow = own._at(datetime.now(UTC) + DAY)
     later = own.written(tomorrow.issue(CertificateKind.CLIENT, "later", 10, role=Role.RUN))
-    agent = AgentProcess(
-        tmp_path / "data",
-        "--tls",
-        str(own.written(tomorrow.issue(CertificateKind.AGENT, "agent", 10, hosts=["127.0.0.1"]))),
-    )
+    shown = tomorrow.issue(CertificateKind.AGENT, "agent", 10, hosts=["127.0.0.1"])
+    server = grpc.aio.server()  # where the clock is fast: an agent would not start with it
+    pair = (shown.key, shown.certificate)
+    there = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair], shown.ca_certificate, True))
+    await server.start()
+    address, me = f"tls://127.0.0.1:{there}", own.client("me")
     try:
         with pytest.raises(UnreachableError, match="its certificate is not valid yet by the clock of this machine"):
-            async with AgentClient("nuc", secured(agent), own.client("me")) as connection:
+            async with AgentClient("nuc", address, me) as connection:
                 await connection.host()
         with pytest.raises(InputError, match=r"your certificate in .* is valid from .*: set the clock"):
-            async with AgentClient("nuc", secured(agent), later):
+            async with AgentClient("nuc", address, later):
                 pass
+        future = Certified(tmp_path / "future", made_in=1000 * DAY)
+        for each in (me, later):
+            (each / "ca.crt").write_bytes(future.authority.certificate_file.read_bytes())
+            with pytest.raises(InputError, match=r"authority of your certificate in .* is valid from .*: set the"):
+                async with AgentClient("nuc", address, each):
+                    pass
     finally:
-        agent.stop()
+        await server.stop(None)
 
 
 @pytest.mark.fault(29)
@@ -249,6 +258,27 @@ def test_keys_are_written_for_their_owner_and_over_nothing(ca: Callable[..., Res
     assert key.read_bytes() == before
     assert ca("renew", "me", "--out", tmp_path / "me").exit_code == 0
     assert key.read_bytes() != before
+
+
+@pytest.mark.fault(29)
+def test_what_does_not_begin_yet_is_listed_as_such(ca: Callable[..., Result], tmp_path: Path) -> None:
+    now, folder = datetime.now(UTC), tmp_path / "home" / "ca"
+    later = now + 900 * DAY
+    ca("issue", "client", "me", "--out", tmp_path / "me")
+    Authority(folder, lambda: later).issue(CertificateKind.CLIENT, "early", 10, role=Role.RUN)
+    listed = ca("list")
+    assert "ends (UTC)" in listed.stdout and listed.stdout.count("not yet valid") == 1
+    assert f"which ends at {now + 3650 * DAY:%Y-%m-%d} UTC" in " ".join(listed.stdout.split())
+    begins = f"{later - timedelta(minutes=5):%Y-%m-%d %H:%M} UTC"
+    assert f"early begins at {begins}: set the clock, or renew it with `enginebench ca renew early`" in listed.stderr
+    assert ca("renew", "early", "--out", tmp_path / "early").exit_code == 0
+    assert "set the clock" not in ca("list").stderr
+
+    shutil.rmtree(folder)
+    Authority(folder, lambda: later).create("fast", 100)
+    assert f"the authority begins at {begins}: set the clock, or make another" in ca("list").stderr
+    assert "set the clock" in str(ca("issue", "client", "now", "--out", tmp_path / "now").exception)
+    assert not (tmp_path / "now").exists()
 
 
 def test_who_was_revoked_is_told_how_to_come_back(ca: Callable[..., Result], tmp_path: Path) -> None:

@@ -333,6 +333,12 @@ def test_what_cannot_be_checked_is_said_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("this is no TOML\n")
     told = bench.cli("plugin", "check", tmp_path, expect=2).stderr
     assert "pyproject.toml cannot be read: Expected '=' after a key" in told and "installing" not in told
+    (tmp_path / "pyproject.toml").write_text("[project]\n", encoding="utf-8-sig")
+    told = bench.cli("plugin", "check", tmp_path, expect=2).stderr
+    assert "pyproject.toml begins with a mark, which pip does not read" in told and "installing" not in told
+    (tmp_path / "pyproject.toml").write_text("[project]\n", encoding="utf-16")
+    told = bench.cli("plugin", "check", tmp_path, expect=2).stderr
+    assert "pyproject.toml cannot be read: it is not UTF-8: save it as UTF-8" in told
     assert "'nuc'" in bench.cli("plugin", "check", "mine", "--target", "nuc", expect=2).stderr
     told = bench.cli("plugin", "check", "mine", "--target", "local", expect=2).stderr.replace("\n", " ")
     assert "local lists no engine mine; it lists" in told and "onnxruntime" in told

@@ -1,6 +1,7 @@
 """The list of benchmarks and the page of one: what a person does there, and the links that say the same."""
 
 import json
+import time
 from dataclasses import replace
 from urllib.parse import parse_qs
 
@@ -228,6 +229,18 @@ def test_changes_stand_below_the_trend_and_nothing_unconfirmed_is_called_a_regre
     assert list(changes["Cause"]) == ["perhaps the engine"]
     assert list(changes["Found"]) == ["unconfirmed"]
     assert "regression" not in " ".join(texts(app.markdown) + texts(app.caption))
+
+
+def test_what_a_wrong_clock_dated_is_told_beside_the_trend(store, monkeypatch):
+    keep_history(store, "net", Change(), points=3)
+    assert not opened(BENCHMARK, id="b-net-002", view="trend").warning
+    monkeypatch.setattr(invented, "CREATED_NS", time.time_ns() + 86_400_000_000_000)
+    keep_history(store, "net", Change(), first=3, points=4)
+    for shown in ("b-net-002", "b-net-003"):
+        app = opened(BENCHMARK, id=shown, view="trend")
+        assert len(app.dataframe[0].value) == 3
+        (told,) = texts(app.warning)
+        assert "1 point is left out: 1 benchmark has a date that cannot be, b-net-003 at" in told
 
 
 def test_changes_of_what_was_measured_as_a_copy_for_a_batch_stand_there_too(store):

@@ -124,8 +124,18 @@ def _check_issued(certificate: x509.Certificate, ca: x509.Certificate, folder: P
             f"{folder / CERTIFICATE} is a client's certificate, with which no agent can serve: "
             "`enginebench ca issue agent NAME --host HOST` makes an agent's"
         )
+    now = datetime.now(UTC)
+    begin = max(certificate.not_valid_before_utc, ca.not_valid_before_utc)
+    if now < begin:
+        is_own = begin > ca.not_valid_before_utc
+        which = "the certificate" if is_own else "the authority of the certificate"
+        remedy = REMEDY if is_own else "make another authority, and issue all certificates anew"
+        raise SetupError(
+            f"{which} in {folder} begins at {begin:%Y-%m-%d %H:%M} UTC, and the clock of this machine says "
+            f"{now:%Y-%m-%d %H:%M} UTC: set the clock; or, where it was wrong when that was made, {remedy}"
+        )
     end = min(certificate.not_valid_after_utc, ca.not_valid_after_utc)
-    if datetime.now(UTC) >= end:
+    if now >= end:
         raise SetupError(f"the certificate in {folder} ended at {end:%Y-%m-%d %H:%M} UTC: {REMEDY}")
 
 

@@ -164,10 +164,16 @@ def of_full_disk(phase: str) -> Failure:
     return _short("the agent's disk is full: make room in its data folder", phase)
 
 
-def of_unwritten(reason: str) -> Failure:
-    """A run whose result the agent could not keep, for no want of room: its folder is not its own, say."""
-    text = "the agent could not write the result to its spool; its log on standard error tells why"
-    return of_defect(text, detail=reason)
+def of_unwritten(error: Exception) -> Failure:
+    """A run whose result the agent could not keep, for no want of room: its folder is gone or not its own, say.
+
+    That tells nothing of the engine either, but for a defect of ours.
+    """
+    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError):
+        text = f"the agent cannot write to its data folder ({error.strerror}): see that it is there, and its own"
+        return _short(text, detail=reason)
+    return of_defect("the agent could not write the result; its log on standard error tells why", detail=reason)
 
 
 def _short(message: str, phase: str = "", detail: str = "") -> Failure:

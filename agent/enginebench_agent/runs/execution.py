@@ -184,7 +184,7 @@ class Execution:
             await run_to_end(self._store, result)
         except Exception as error:  # whatever it was, the run must end, and its watchers must hear of it
             _log.exception("result cannot be spooled")
-            failure = _shortage(error, run.phase) or endings.of_unwritten(f"{type(error).__name__}: {error}")
+            failure = _shortage(error, run.phase) or endings.of_unwritten(error)
             run.unspooled = result = run.complete(endings.failed(failure))
         return result
 

@@ -10,8 +10,9 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from errno import EMFILE, ENFILE, EROFS
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,8 @@ import typer
 from enginebench_controller.cli.console import check_stdout, complain
 from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError, code_of, wrong_value
 from enginebench_controller.home import JOB_VARIABLE, default_home
+from enginebench_controller.typed_numbers import plain_whole
+from enginebench_controller.typed_paths import SET_UTF8
 from enginebench_proto.agreed import logs
 from enginebench_proto.agreed.streams import keep_streams
 
@@ -284,7 +287,7 @@ def _run() -> None:
     try:
         _allow_files()
         app = (_offering_app() if _COMPLETE in os.environ else None) or make_app(_words())
-        command = once_each(without_types(typer.main.get_command(app)))
+        command = once_each(in_digits(without_types(typer.main.get_command(app))))
         code = command(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             complain(_INTERRUPTED)
@@ -304,8 +307,8 @@ def _run() -> None:
     except KeyboardInterrupt:
         complain(_INTERRUPTED)
         sys.exit(INTERRUPTED)
-    except UnicodeEncodeError as error:
-        complain(f"what is to be shown cannot be written in {error.encoding}: set PYTHONIOENCODING=utf-8")
+    except UnicodeEncodeError as error:  # of a file's name: what is shown is spelled otherwise
+        complain(f"this Python writes names in {error.encoding}, which lacks letters of one: {SET_UTF8}")
         sys.exit(int(ExitCode.USAGE))
     except OSError as error:
         if error.errno in {EMFILE, ENFILE}:
@@ -341,6 +344,24 @@ def without_types(command: Any, parent: typer.Context | None = None) -> Any:
         elif parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: None
     return command
+
+
+def in_digits(command: Any) -> Any:
+    """The command, whose whole numbers are plain digits: typer has pydantic read them, to which "1.000" is 1."""
+    for child in getattr(command, "commands", {}).values():
+        in_digits(child)
+    for parameter in command.params:
+        if parameter.type_descriptor.annotation is int:
+            parameter.process_value = partial(_whole, parameter, parameter.process_value)
+    return command
+
+
+def _whole(parameter: Any, process: Callable[..., Any], context: typer.Context, value: Any) -> Any:
+    try:
+        plain_whole(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), ctx=context, param=parameter) from error
+    return process(context, value)
 
 
 def once_each(command: Any) -> Any:
@@ -381,9 +402,11 @@ def _of_values(error: typer.TyperException) -> str:
     from pydantic import ValidationError  # noqa: PLC0415  # most calls have no mistake, and load it not at all
 
     cause, parameter = error.__cause__, getattr(error, "param", None)
-    if parameter is None or not isinstance(cause, ValidationError):
+    if parameter is None or not isinstance(cause, ValueError):
         return ""
     name = parameter.metavar if parameter.param_type_name == "argument" else parameter.opts[0]
+    if not isinstance(cause, ValidationError):
+        return f"{name}: {cause}"
     return "\n".join(f"{name}: {wrong_value(problem).rstrip('.')}" for problem in cause.errors())
 
 

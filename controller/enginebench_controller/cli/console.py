@@ -17,6 +17,9 @@ from enginebench_controller.cli.fitting import WHOLE, TableColumn, fitted, kind_
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.home import JOB_VARIABLE
+from enginebench_controller.verdicts.instants import zone_name
+from enginebench_proto.agreed.names import printable
+from enginebench_proto.agreed.streams import as_shown, refuse_unwritable
 
 if TYPE_CHECKING:  # ours bring NumPy and SciPy, and most commands need neither
     from enginebench_controller.verdicts.answers import Answer
@@ -27,6 +30,9 @@ WIDE_COLUMNS = 200
 
 NARROWEST, WIDEST = 20, 10_000
 """Between these a width is taken at its word."""
+
+_TIMES = frozenset({"added", "created", "since", "started"})
+"""Headings over instants, which are in the reader's time zone."""
 
 _LONGEST_SAID = 60
 """Of what all rows have in common so much is said, in terminal cells."""
@@ -56,7 +62,7 @@ def stderr() -> Console:
 
 def plain(value: object) -> Text:
     """Text without markup or control characters: layer, model and target names are other people's."""
-    return Text("".join(c if c.isprintable() else "�" for c in str(value)))
+    return Text(printable(str(value)))
 
 
 def uncut(text: str) -> Text:
@@ -89,13 +95,20 @@ def print_json(document: Any) -> None:
 def print_export(text: str | None, output: Path | None) -> None:
     """An export on stdout, or, where there is no text, a remark on the file that it went to.
 
-    Raises `InputError` as `check_stdout` does.
+    Raises `InputError` as `check_stdout` does, and where the encoding of stdout lacks a letter of it.
     """
     if text is None:
         remark(f"wrote {output}")
-    else:
-        check_stdout()
-        typer.echo(text, nl=False)
+        return
+    check_stdout()
+    try:
+        refuse_unwritable(text)
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"standard output is in {error.encoding}, which lacks letters of what was asked for: set "
+            "PYTHONIOENCODING=utf-8"
+        ) from None
+    typer.echo(text, nl=False)
 
 
 def write_asked(path: Path | None, text: Callable[[], str], *, force: bool | None) -> None:
@@ -134,7 +147,7 @@ def make_table(
     These are all where no room is given; else those that it is enough for, with cells of two lines at most, but for
     those that would read alike, and those that are `uncut`.
     """
-    cells = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
+    cells = [[_shown(cell if isinstance(cell, Text) else plain(cell)) for cell in row] for row in rows]
     widths: Mapping[int, int | None] = dict.fromkeys(range(len(columns)))
     if room is not None:
         widths = fitted([_column(one, [row[place].plain for row in cells]) for place, one in enumerate(columns)], room)
@@ -144,7 +157,7 @@ def make_table(
     for place, width in widths.items():
         heading, is_number = columns[place]
         table.add_column(
-            *_in_two_lines([plain(heading)], width),
+            *_in_two_lines([_shown(plain(_with_zone(heading)))], width),
             justify="right" if is_number else "left",
             overflow="fold",
             width=width,
@@ -153,6 +166,16 @@ def make_table(
     for told in zip(*shown, strict=True):
         table.add_row(*told)
     return table, list(widths)
+
+
+def _with_zone(heading: str) -> str:
+    return f"{heading} ({zone_name()})" if heading in _TIMES else heading
+
+
+def _shown(cell: Text) -> Text:
+    """The cell as stdout writes it, so that columns stay below one another."""
+    shown = as_shown(cell.plain)
+    return cell if shown == cell.plain else Text(shown, style=cell.style, overflow=cell.overflow)
 
 
 def _column(column: tuple[str, bool], cells: Sequence[str]) -> TableColumn:
@@ -165,9 +188,14 @@ def _in_two_lines(cells: Sequence[Text], width: int | None) -> Sequence[Text]:
         return cells
     told = told_apart([cell.plain for cell in cells], width)
     return [
-        cell if cell.overflow == "fold" else Text(text, style=cell.style)
+        cell if cell.overflow == "fold" else Text(_in_as_many_cells(text), style=cell.style)
         for text, cell in zip(told, cells, strict=True)
     ]
+
+
+def _in_as_many_cells(text: str) -> str:
+    """What was cut to a width, with a mark of the same width for what is missing where stdout lacks an ellipsis."""
+    return text if as_shown(text) == text else text.replace("…", "~")
 
 
 def _tell_missing(

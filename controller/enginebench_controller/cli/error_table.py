@@ -206,7 +206,7 @@ FAILURES: Mapping[FailureKind, ErrorExplanation] = {
         "Read the agent's log on standard error: mend the disk or folder that it names, or report what it says.",
     ),
     FailureKind.SHORTAGE: ErrorExplanation(
-        "The target's disk is full, or its agent got no more memory, files or processes.",
+        "The target's disk is full, its agent cannot write there, or it got no more memory, files or processes.",
         "Do what the sentence names, then `enginebench rerun ID`, or `enginebench resume ID` of a search.",
     ),
 }

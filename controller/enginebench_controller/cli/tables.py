@@ -1,7 +1,6 @@
 """Records as tables for the terminal. Times are shown in milliseconds; unknown is shown as –."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
 from rich.text import Text
 
@@ -31,6 +30,7 @@ from enginebench_controller.verdicts.gate.words import (
     ratio_words,
     verdict_words,
 )
+from enginebench_controller.verdicts.instants import local_instant
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
 from enginebench_controller.verdicts.words import (
@@ -158,9 +158,9 @@ def _line(text: str) -> None:
     stdout().print(plain(text), soft_wrap=True)
 
 
-def instant(unix_ns: int) -> str:
-    """An instant in the reader's time zone."""
-    return datetime.fromtimestamp(unix_ns / 1e9, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+def instant(unix_ns: int, *, with_zone: bool = False) -> str:
+    """An instant in the reader's time zone, which the headings of tables name."""
+    return local_instant(unix_ns, "%Y-%m-%d %H:%M:%S", with_zone=with_zone)
 
 
 def _columns(measurements: Sequence[Measurement]) -> list[tuple[str, bool]]:

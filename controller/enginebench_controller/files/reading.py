@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.documents import DOCUMENTS, DocumentKind
 from enginebench_controller.files.forms import DocumentForm
+from enginebench_proto.agreed.typed import typed_text
 
 Content = TypeVar("Content", bound=DocumentForm)
 
@@ -54,13 +55,13 @@ def read_export(file: ExportFile, form: type[Content]) -> Content:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # some editors put a mark in front
+        return typed_text(path)
     except FileNotFoundError:
         raise InputError(f"there is no file {path}") from None
     except OSError as error:
         raise InputError(f"{path} could not be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not text, so it is no export") from None
+    except ValueError:
+        raise InputError(f"{path} is not text in UTF-8, so it is no export as it is: save it as UTF-8") from None
 
 
 def _parse(text: str, path: Path) -> Any:

@@ -252,7 +252,7 @@ class _Reader:
     def ask(self, call: tuple[Any, ...], bounds: Bounds, subject: str) -> tuple[bool, Any]:
         """Whether it went well, and the result or the error. Raises `EOFError` where the process ended."""
         try:
-            self._connection.send((call, bounds, subject))
+            self._connection.send((call, bounds, subject, _folder()))
             if not self._connection.poll(bounds.seconds + _SLACK_S):
                 raise _too_long(bounds, subject)
             is_good, answer = self._connection.recv()
@@ -268,6 +268,13 @@ class _Reader:
         self._process.wait()
 
 
+def _folder() -> str:
+    """The folder that paths are relative to now, which a notebook may change between two calls; "" if it is gone."""
+    with contextlib.suppress(OSError):
+        return str(Path.cwd())
+    return ""
+
+
 def serve() -> None:
     """The process, from within: answer one call after the other, until nobody is there any more."""
     global _is_reader  # noqa: PLW0603  # it is what this process is
@@ -277,7 +284,10 @@ def serve() -> None:
     connection = Connection(int(sys.argv[1]))
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
-            call, bounds, subject = connection.recv()
+            call, bounds, subject, folder = connection.recv()
+            if folder:
+                with contextlib.suppress(OSError):  # then the path that is relative to it leads nowhere
+                    os.chdir(folder)
             limit_memory(resource.RLIMIT_DATA, own_bytes + bounds.memory_bytes, for_good=False)
             signal.setitimer(signal.ITIMER_REAL, bounds.seconds)
             with _ending_with_asker(connection.fileno()):

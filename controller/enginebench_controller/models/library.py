@@ -33,9 +33,9 @@ from enginebench_controller.models.zoo import PREFIX, build_bytes, zoo_model
 from enginebench_controller.records import Derivation, FileFormat, ModelFile, ModelVersion
 from enginebench_controller.records.fields import DERIVATION
 from enginebench_controller.records.model import WeightCount
-from enginebench_controller.typed_paths import is_file, leads_nowhere
+from enginebench_controller.typed_paths import is_file, leads_nowhere, why_no_text
 from enginebench_proto.agreed.durable import make_private_folder
-from enginebench_proto.agreed.names import is_sha256, version_digest
+from enginebench_proto.agreed.names import as_name, is_sha256, version_digest
 from enginebench_proto.agreed.words import SUFFIXES, ModelFormat
 
 _CHUNK_BYTES = 1024 * 1024
@@ -94,7 +94,7 @@ class ModelLibrary:
             # A file may be called by any bytes, and what it is called goes into documents and the store.
             version = ModelVersion(
                 digest,
-                name or os.fsencode(path.stem).decode(errors="replace"),
+                name or as_name(os.fsencode(path.stem).decode(errors="replace")),
                 kind,
                 files,
                 time.time_ns(),
@@ -118,10 +118,8 @@ class ModelLibrary:
         if text.startswith(PREFIX):
             return self._from_zoo(text)
         if is_file(text):
-            if not _is_text(text):
-                raise ModelError(
-                    f"{text!r} is no UTF-8, as plans are: rename the file, or run what `models add` makes of it"
-                )
+            if reason := why_no_text(text):
+                raise ModelError(f"{text!r} {reason}")
             return self.add(Path(text))
         if os.sep in text or Path(text).is_symlink() or Path(text).suffix.lower() in SUFFIXES:
             raise missing_file(Path(text))
@@ -200,7 +198,8 @@ class ModelLibrary:
         return self._read(model.digest)
 
     def _by_name(self, text: str) -> ModelVersion | None:
-        found = [version for version in self.versions() if version.name == text]
+        named = as_name(text)
+        found = [version for version in self.versions() if as_name(version.name) == named]
         if len(found) > 1:
             short = _short_digests([version.digest for version in found])
             listed = "\n".join(
@@ -374,18 +373,14 @@ def _day(version: ModelVersion) -> str:
 def _checked_name(name: str | None) -> str | None:
     if name is None:
         return None
+    name = as_name(name)
     if name.startswith(PREFIX):
         raise ModelError(f"{name!r} cannot name a model: {PREFIX}… stands for models that enginebench builds")
     if name.startswith(INT8_PREFIX):
         raise ModelError(f"{name!r} cannot name a model: {INT8_PREFIX}… stands for the INT8 version of another one")
-    if not _NAME.fullmatch(name) or not _is_text(name):
+    if not _NAME.fullmatch(name) or why_no_text(name):
         raise ModelError(f"{name!r} cannot name a model: use up to 200 characters without slashes and line breaks")
     return name
-
-
-def _is_text(name: str) -> bool:
-    """Whether documents and the store can have it: bytes of a file's name that are no UTF-8 are surrogates in it."""
-    return name.isascii() or not any("\ud800" <= one <= "\udfff" for one in name)
 
 
 def _copy(source: SourceFile, expected: ModelFile, target: Path) -> None:

@@ -15,6 +15,7 @@ from enginebench_controller.plan.configurations import owner_of
 from enginebench_controller.plan.gate import PLUGIN, GateSide, checked_terms, parse_sides
 from enginebench_controller.plan.options import words_of
 from enginebench_controller.plan.plan import Duration, GateMetric, Percent, parse_percent
+from enginebench_controller.typed_numbers import undivided
 from enginebench_controller.typed_paths import is_file, typed_path
 
 METRICS = (GateMetric.LATENCY, GateMetric.FIRST_INFERENCE, GateMetric.COMPILE, GateMetric.MEMORY)
@@ -252,6 +253,10 @@ def parse_option(text: str, engine: str | None, known: Collection[str] = ()) -> 
     listed = tuple(part.strip() for part in values.split(",") if part.strip())
     if not equals or not owner or not option or not listed:
         raise InputError(f"--options {text!r} is not of the form E.O=1,2,3: an engine, its option, and values in order")
+    try:
+        undivided(listed)
+    except ValueError as error:
+        raise InputError(f"--options {text!r}: {error}") from None
     if engine is not None and has_owner and owner != engine:
         raise InputError(f"--options {text} is of {owner}, and --engine says {engine}: leave one of them out")
     return owner, option, listed

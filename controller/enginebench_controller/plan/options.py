@@ -3,6 +3,7 @@
 The texts name the defaults, as typer would write them; the backslash keeps Rich from reading the bracket as markup.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
@@ -12,6 +13,7 @@ from typing import Any
 from enginebench_controller.errors import InputError
 from enginebench_controller.models.inputs.shapes import split_by_input
 from enginebench_controller.typed_paths import typed_path
+from enginebench_proto.agreed.typed import WHOLE
 
 
 class OptionForm(Enum):
@@ -424,9 +426,15 @@ def _pairs(texts: list[str], form: str) -> dict[str, str]:
     return dict(text.split("=", 1) for text in texts)
 
 
+_COUNT = re.compile(r"[+-]?\d[\d.,_ ]*")
+"""What is meant for a number, though it may not be one as a plan reads them."""
+
+
 def _inputs(text: str) -> dict[str, Any]:
-    if text.isdecimal():
+    if WHOLE.fullmatch(text):
         return {"inputs": int(text), "input_folder": None}
+    if _COUNT.fullmatch(text) and not Path(text).exists():
+        return {"inputs": text, "input_folder": None}
     return {"input_folder": input_folder(Path(text))}
 
 

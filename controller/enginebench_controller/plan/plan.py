@@ -20,20 +20,21 @@ from enginebench_controller.models.inputs.shapes import NO_BATCH
 from enginebench_controller.models.inputs.values import check_values
 from enginebench_controller.plan.options import option_of, words_of
 from enginebench_controller.records import ArrivalProcess, Hint, Load, StopRule
+from enginebench_controller.typed_numbers import NANOSECONDS, NUMBER, TIME_UNIT, plain_whole, pointed, undivided
+from enginebench_proto.agreed.typed import typed_text
 
 BASE, HEAD, CONTROL = ROLES = ("base", "head", "control")
 """The sides of a gate, and the control that is base once more."""
 LONGEST_BUDGET_NS = 3_600_000_000_000
 """A gate is to answer while somebody waits for it."""
 
-DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
-SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-LONGEST_SECONDS = 30 * 24 * 3600.0
+DURATION = re.compile(rf"({NUMBER})\s*({TIME_UNIT})?")
+LONGEST_NS = 30 * 24 * 3600e9
 ALL_CORES = "all"
 MOST_CORES = 1_000_000
 CORES = re.compile(r"([a-z]+[0-9]*)(?::([1-9][0-9]{0,5}))?")
 """A kind of cores, and how many of it; a target's facts have the names."""
-PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+PERCENT = re.compile(rf"({NUMBER})\s*%")
 DEFAULT_MAX_FACTOR = 5
 PROCESSES = {False: 3, True: 5}
 """How many processes a measurement is made of that runs alone, or takes turns.
@@ -49,21 +50,23 @@ _COMMANDS = frozenset({"run", "gate", "profile", "ladder", "prospects pruning", 
 
 
 def parse_duration_ns(text: str) -> int:
-    """Nanoseconds of "500ms", "5s", "2m" or "1h"; a bare number is seconds. Raises `ValueError`."""
+    """Nanoseconds of "500us", "500ms", "5s", "2m" or "1h"; a bare number is seconds. Raises `ValueError`."""
     match = DURATION.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is not a duration: write 500ms, 5s, 2m or 1h")
-    seconds = float(match[1]) * SECONDS[match[2] or "s"]
-    if seconds > LONGEST_SECONDS:
+        told = pointed(text, DURATION.pattern) or "write 500us, 500ms, 5s, 2m or 1h"
+        raise ValueError(f"{text!r} is not a duration: {told}")
+    duration_ns = float(match[1]) * NANOSECONDS[match[2] or "s"]
+    if duration_ns > LONGEST_NS:
         raise ValueError(f"{text if len(text) < 40 else text[:40] + '…'} is longer than 30 days")
-    return round(seconds * 1e9)
+    return round(duration_ns)
 
 
 def parse_percent(text: str) -> float:
     """The share that "1%" or "0.5 %" is of the whole, such as 0.01. Raises `ValueError`."""
     match = PERCENT.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is not a percentage: write 1% or 0.5%, or 0% for none")
+        told = pointed(text, rf"{NUMBER}\s*%?") or "write 1% or 0.5%, or 0% for none"
+        raise ValueError(f"{text!r} is not a percentage: {told}")
     return float(match[1]) / 100
 
 
@@ -88,7 +91,7 @@ def _in_unit(unit: str) -> BeforeValidator:
     """A bare number, or the text of one, is taken in this unit."""
 
     def as_text(value: Any) -> Any:
-        bare = isinstance(value, str) and re.fullmatch(r"\s*\d+(\.\d+)?\s*", value)
+        bare = isinstance(value, str) and re.fullmatch(rf"\s*{NUMBER}\s*", value)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return f"{value}{unit}" if bare or is_number else value
 
@@ -140,15 +143,18 @@ Value = Annotated[str, BeforeValidator(_as_text), AfterValidator(check_values)]
 Duration = Annotated[str, _in_unit("s"), AfterValidator(_duration)]
 Wait = Annotated[str, _in_unit("s"), AfterValidator(_wait)]
 Percent = Annotated[str, _in_unit("%"), AfterValidator(_percent)]
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Whole = Annotated[int, BeforeValidator(plain_whole)]
+Count = Annotated[Whole, Field(ge=1, le=1_000_000)]
 Cores = Annotated[int | str, BeforeValidator(_cores)]
 OfPrecision = Annotated[Literal["default", "f32", "bf16", "f16"], BeforeValidator(_precision)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Seed = Annotated[Whole, Field(ge=0, lt=2**63)]
 Image = Annotated[ImageOptions, BeforeValidator(_known_image_options)]
 T = TypeVar("T")
 AtLeastOne = Annotated[tuple[T, ...], Field(min_length=1)]
 """Of what multiplies out: with none there would be nothing to measure."""
+Numbers = Annotated[tuple[T, ...], BeforeValidator(undivided)]
+AtLeastOneNumber = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(undivided)]
 
 
 class Rung(BaseModel):
@@ -231,17 +237,17 @@ class Plan(BaseModel):
     """What else has machines to measure on: a scheduler of Dask, as dask://HOST:PORT."""
     devices: tuple[str, ...] = ()
     """Devices by the engines' names; empty for each engine's CPU, or else its first device."""
-    batch: AtLeastOne[Count] = (1,)
-    cores: tuple[Cores, ...] = ()
+    batch: AtLeastOneNumber[Count] = (1,)
+    cores: Numbers[Cores] = ()
     """Physical cores: so many of the fastest, "big:2" or "little" of a kind, or "all"; empty for all of the fastest."""
-    streams: AtLeastOne[Count] = (1,)
+    streams: AtLeastOneNumber[Count] = (1,)
     precision: AtLeastOne[OfPrecision] = ("f32",)
     load: AtLeastOne[Load] = (Load.SYNC,)
     hint: AtLeastOne[Hint] = (Hint.NONE,)
-    requests: tuple[Count, ...] = ()
+    requests: Numbers[Count] = ()
     """Requests in flight, at most, under a load that overlaps them; empty for as many as streams, and at least two,
     or as cores under a hint for throughput."""
-    rate: tuple[Rate, ...] = ()
+    rate: Numbers[Rate] = ()
     """Arrivals a second under an open loop, each of a whole batch."""
     arrivals: ArrivalProcess = ArrivalProcess.POISSON
     """How the arrivals of an open loop are spaced."""
@@ -251,11 +257,11 @@ class Plan(BaseModel):
     """Which dimension of an input is the batch, counted from 0, or "none"; for those whose names do not tell."""
     options: Mapping[str, str] = {}
     """Engine options by "engine.option"."""
-    processes: Annotated[int, Field(ge=1, le=1000)] | None = None
+    processes: Annotated[Whole, Field(ge=1, le=1000)] | None = None
     """Fresh processes that a measurement is made of, one after the other; None for `PROCESSES`."""
     duration: Duration = "6s"
     """Shortest steady state, of all processes together."""
-    iterations: Annotated[int, Field(ge=1, le=1_000_000_000)] = 30
+    iterations: Annotated[Whole, Field(ge=1, le=1_000_000_000)] = 30
     """Fewest iterations, of all processes together."""
     max_duration: Duration | None = None
     """Longest steady state, of all processes together; None for five times the shortest."""
@@ -277,7 +283,7 @@ class Plan(BaseModel):
     """Seed of the order in which configurations are run; None for one that follows from the plan."""
     seed: Seed = 0
     """Seed of random inputs and arrivals."""
-    inputs: Annotated[int, Field(ge=1, le=1024)] = 8
+    inputs: Annotated[Whole, Field(ge=1, le=1024)] = 8
     """How many different random inputs the requests rotate through."""
     input_folder: str | None = None
     """Folder of .npy, .npz or image files to take instead of random inputs."""
@@ -358,11 +364,13 @@ def make_plan(fields: Mapping[str, Any], origin: str) -> Plan:
 def read_plan(path: Path) -> Plan:
     """A plan from a TOML file. Raises `InputError`."""
     try:
-        return make_plan(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+        return make_plan(tomllib.loads(typed_text(path)), str(path))
     except OSError as error:
         raise InputError(f"cannot read the plan {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not a TOML file: {error}") from None
+    except ValueError as error:
+        raise InputError(f"cannot read the plan {path}: {error}") from None
 
 
 def plan_toml(plan: Plan) -> str:

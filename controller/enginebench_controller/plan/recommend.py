@@ -10,20 +10,30 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from enginebench_controller.errors import InputError, wrong_value
 from enginebench_controller.plan.options import option_of, split
-from enginebench_controller.plan.plan import AtLeastOne, Duration, Plan, make_plan, parse_duration_ns, parse_percent
+from enginebench_controller.plan.plan import (
+    PERCENT,
+    AtLeastOne,
+    Duration,
+    Plan,
+    Whole,
+    make_plan,
+    parse_duration_ns,
+    parse_percent,
+)
+from enginebench_controller.typed_numbers import NANOSECONDS, NUMBER, TIME_UNIT, plain_whole, pointed, undivided
 
 AXES = ("batch", "cores", "streams", "precision", "load", "hint", "requests")
 """The fields of a plan that can be fixed, or chosen among."""
+_COUNTED = frozenset({"batch", "streams", "requests"})
 
 WARMUP_MS, INPUTS = 100, 2
 """Of each process: many short ones, since it is from process to process that luck is drawn anew."""
 
 _LIMIT = re.compile(
-    r"(?:(?P<what>latency|median|p(?P<percent>\d{1,2}(?:\.\d+)?))\s*<=?\s*)?"
-    r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ns|us|µs|ms|s|m)?"
+    r"(?:(?P<what>(?i:latency|median|p(?P<percent>[0-9]{1,2}(?:\.[0-9]+)?)))\s*(?:<=?|≤)\s*)?"
+    rf"(?P<number>{NUMBER})\s*(?P<unit>{TIME_UNIT})?"
 )
-_NANOSECONDS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9}
-_MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kKMGT]i?B|B)?")
+_MEMORY = re.compile(rf"(?P<number>{NUMBER})\s*(?P<unit>[kKMGT]i?B|B)?")
 _BYTES: Mapping[str, int] = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12} | {
     f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", start=1)
 }
@@ -55,13 +65,14 @@ def parse_latency_limit(text: str) -> LatencyLimit:
     """The limit of 'p95<20ms', or 'latency<5ms', which is of the median. Raises `InputError`."""
     found = _LIMIT.fullmatch(text.strip())
     if found is None:
-        raise InputError(f"--max-latency {text!r} is no limit: write p95<20ms, p99<1s, or latency<5ms for the median")
+        told = pointed(text, _LIMIT.pattern) or "write p95<20ms, p99<1s, or latency<5ms for the median"
+        raise InputError(f"--max-latency {text!r} is no limit: {told}")
     if found["unit"] is None:
         raise InputError(f"--max-latency {text!r} has no unit: write {text.strip()}ms, or another of ns, us, ms, s, m")
     percent = float(found["percent"] or 50)
     if percent < 50:
         raise InputError(f"--max-latency {text!r}: percentiles from p50 to below p100 are known, not p{percent:g}")
-    limit_ns = float(found["number"]) * _NANOSECONDS[found["unit"]]
+    limit_ns = float(found["number"]) * NANOSECONDS[found["unit"]]
     if limit_ns <= 0:
         raise InputError(f"--max-latency {text!r}: nothing takes less than no time; give a limit above 0")
     return LatencyLimit(percent, limit_ns)
@@ -71,7 +82,8 @@ def parse_memory(text: str) -> int:
     """The bytes of '500MB' or '1.5 GiB'. Raises `InputError`."""
     found = _MEMORY.fullmatch(text.strip())
     if found is None:
-        raise InputError(f"--max-memory {text!r} is no amount of memory: write 500MB or 1.5GiB")
+        told = pointed(text, _MEMORY.pattern) or "write 500MB or 1.5GiB"
+        raise InputError(f"--max-memory {text!r} is no amount of memory: {told}")
     if found["unit"] is None:
         raise InputError(f"--max-memory {text!r} has no unit: write {text.strip()}MB, or another of kB, GB, MiB, GiB")
     amount = round(float(found["number"]) * _BYTES[str(found["unit"])])
@@ -85,8 +97,9 @@ def parse_output_difference(text: str) -> float:
     try:
         return parse_percent(text)
     except ValueError:
-        lacks_unit = re.fullmatch(r"\d+(?:\.\d+)?", text.strip())
-        told = f"has no unit: write {text.strip()}%" if lacks_unit else "is no share: write 1% or 0.5%"
+        lacks_unit = re.fullmatch(NUMBER, text.strip())
+        told = f"is no share: {pointed(text, PERCENT.pattern) or 'write 1% or 0.5%'}"
+        told = f"has no unit: write {text.strip()}%" if lacks_unit else told
         raise InputError(f"--max-output-difference {text!r} {told}") from None
 
 
@@ -101,12 +114,23 @@ def parse_axes(fixed: Sequence[str], among: Sequence[str]) -> dict[str, tuple[st
             raise InputError(f"{option} {text!r} is not of the form {form}")
         if axis not in AXES:
             raise InputError(f"{option} {text!r}: there is no axis {axis!r} to choose; there are {', '.join(AXES)}")
+        _check_numbers(f"{option} {text!r}", axis, values)
         if axis in found:
             raise InputError(f"{option} {text!r}: {axis} was given before; give all its values in one --among")
         if option == "--fix" and len(values) > 1:
             raise InputError(f"--fix {text!r} gives several values: write --among {text}")
         found[axis] = values
     return found
+
+
+def _check_numbers(where: str, axis: str, values: Sequence[str]) -> None:
+    try:
+        undivided(values)
+        for one in values:
+            if axis in _COUNTED or one[:1].isdecimal():  # cores may have a kind, and other axes are words
+                plain_whole(one)
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 class RecommendOrder(BaseModel):
@@ -123,7 +147,7 @@ class RecommendOrder(BaseModel):
     max_latency: str | None = None
     max_memory: str | None = None
     max_output_difference: str | None = None
-    leave_cores: Annotated[int, Field(ge=0)] = 0
+    leave_cores: Annotated[Whole, Field(ge=0)] = 0
     axes: Mapping[str, tuple[str, ...]] = {}
     versions: bool = False
     """Whether all versions of the models that are here take part."""

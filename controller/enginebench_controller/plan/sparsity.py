@@ -13,13 +13,19 @@ from enginebench_controller.records import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL,
 def parse_sparsities(text: str | None, option: str = "--sparsity") -> tuple[float, ...]:
     """The shares of "0,0.4,0.9", each once; none for None. Raises `InputError`."""
     try:
-        found = tuple(dict.fromkeys(float(part) for part in (text or "").split(",") if part.strip()))
+        found = tuple(dict.fromkeys(_share(part) for part in (text or "").split(",") if part.strip()))
     except ValueError:
         raise InputError(f"{option}: {text!r} is not a list of shares: write 0,0.5,0.9") from None
     for share in found:
         if not 0 <= share < 1:
             raise InputError(f"{option}: {share:g} is no share of zeros: write 0 for none up to 0.99 for nearly all")
     return found
+
+
+def _share(text: str) -> float:
+    if not text.isascii():  # float() reads the digits of every script
+        raise ValueError(text)
+    return float(text)
 
 
 def with_sparsities(

@@ -1,6 +1,7 @@
 """Which figures of a measurement cannot be, whoever told them: what an import refuses, and `store check` finds.
 
-Not a number is not possible, so each bound is put as what has to hold.
+Not a number is not possible, so each bound is put as what has to hold. And which dates cannot be: those of a clock that
+was wrong.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,20 @@ from enginebench_controller.records.measurement import Interval, LatencySummary
 from enginebench_controller.records.run import Status
 
 _ROUNDING = 1e-9
+
+EARLIEST_UNIX_NS = 1_577_836_800_000_000_000
+"""2020: there was no enginebench before."""
+_AHEAD_NS = 300_000_000_000
+_LATEST_UNIX_NS = 2**63 - 1
+
+
+def possible_dates(now_unix_ns: int) -> tuple[int, int]:
+    """The first and the last instant at which something was measured, where it is `now_unix_ns` by a clock.
+
+    Other clocks may be some minutes ahead of it. One that is before enginebench is wrong itself, and bounds nothing.
+    """
+    latest = now_unix_ns + _AHEAD_NS if now_unix_ns >= EARLIEST_UNIX_NS else _LATEST_UNIX_NS
+    return EARLIEST_UNIX_NS, latest
 
 
 def why_impossible(

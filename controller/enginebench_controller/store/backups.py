@@ -25,6 +25,7 @@ from enginebench_controller.store.rows import from_latency_columns, from_rate_in
 from enginebench_controller.store.statements import Row
 from enginebench_controller.store.statements import rows as rows_of
 from enginebench_controller.store.tables import WORDS
+from enginebench_controller.store.trends import find_misdated, misdated_words
 from enginebench_proto.agreed.durable import copy_whole, make_private_folder, sync_folder
 
 _BELONGS = (
@@ -238,7 +239,7 @@ def _inconsistencies(connection: duckdb.DuckDBPyConnection, there: Collection[st
 
 
 def _doubtful(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Each measurement that has what cannot be, in a sentence that says what to do.
+    """What cannot be, each measurement that has it in a sentence that says what to do; all dates together in one.
 
     Older imports let it in, or another program wrote it; it stands in nobody's way, as the rest is as good as ever.
     """
@@ -248,6 +249,8 @@ def _doubtful(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
         identity, benchmark = row["id"], row["benchmark_id"]
         if why := _why_impossible(row):
             yield f"measurement {identity} has figures that cannot be: remove its benchmark, {benchmark} ({why})"
+    if told := misdated_words(find_misdated(connection)):
+        yield told
 
 
 def _why_impossible(row: Row) -> str | None:

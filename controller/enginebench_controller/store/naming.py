@@ -9,10 +9,12 @@ import duckdb
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Benchmark, Measurement, Profile, Search
 from enginebench_controller.store.statements import Row, rows
+from enginebench_proto.agreed.names import as_name
 
 BY_ID = ("id = ?", "starts_with(id, ?)")
-BY_NAME = ("id = ?", "name = ?", "starts_with(id, ?)")
-"""How a word can mean a row of a table, the strongest way first."""
+BY_NAME = ("id = ?", "nfc_normalize(name) = ?", "starts_with(id, ?)")
+"""How a word, `as_name`, can mean a row of a table, the strongest way first; older names may stand as files have them.
+"""
 
 Found = TypeVar("Found", Benchmark, Measurement, Profile, Search)
 
@@ -33,7 +35,7 @@ def meant(
 ) -> list[Row]:
     """Return the rows that `named` means in the strongest way in which it means any; none for an empty name."""
     for way in ways if named else ():
-        if found := rows(connection, f"SELECT * FROM {table} WHERE {way} ORDER BY {order}", named):  # noqa: S608
+        if found := rows(connection, f"SELECT * FROM {table} WHERE {way} ORDER BY {order}", as_name(named)):  # noqa: S608
             return found
     return []
 

@@ -24,6 +24,7 @@ from enginebench_controller.store.statements import insert, rows
 from enginebench_controller.store.tables import TableStore
 from enginebench_controller.store.targets import TargetStore
 from enginebench_controller.store.trends import TrendStore
+from enginebench_proto.agreed.names import as_name
 
 _NAMED = {"benchmark": "benchmarks", "profile": "profiles"}
 _KINDS = {**_NAMED, "measurement": "measurements"}
@@ -102,6 +103,7 @@ class Store(
 
         By id, else by name, else by the start of an id.
         """
+        named = as_name(named)
         with self._reading() as connection:
             for way in BY_NAME if named else ():
                 kinds = _KINDS if way in BY_ID else _NAMED

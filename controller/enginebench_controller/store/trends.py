@@ -1,11 +1,19 @@
-"""The same model and configuration over time: in all benchmarks, on all engines, in one query."""
+"""The same model and configuration over time: in all benchmarks, on all engines, in one query.
+
+What a clock dated that was wrong is no point: it would be the first or the newest for good. `misdated` tells of it.
+"""
 
 import json
+import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import duckdb
 
 from enginebench_controller.records import Configuration, EngineRef, Interval, IntervalMethod, Status
 from enginebench_controller.records.fields import CONFIGURATION
+from enginebench_controller.records.possible import possible_dates
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.statements import TELLS_OF_OTHERS, Row, rows
 
@@ -80,6 +88,40 @@ class TrendHistory:
         return newest / first if first and newest else None
 
 
+@dataclass(frozen=True)
+class Misdated:
+    """A benchmark of one's own that is dated when it cannot have been, or has so many `points` that are."""
+
+    benchmark_id: str
+    at_unix_ns: int
+    points: int
+
+
+def misdated_words(found: Sequence[Misdated]) -> str | None:
+    """What to do about these, in a sentence that names the first; None without any."""
+    if not found:
+        return None
+    first, count = found[0], len({one.benchmark_id for one in found})
+    have = "1 benchmark has a date" if count == 1 else f"{count} benchmarks have dates"
+    where = f"{'' if count == 1 else 'as '}{first.benchmark_id} at {_utc(first.at_unix_ns)}"
+    return (
+        f"{have} that cannot be, {where}, where it is {_utc(time.time_ns())} by this machine's clock: set the clock, "
+        f"if it is wrong; else measure anew and `enginebench remove {first.benchmark_id}`"
+    )
+
+
+def left_out_words(found: Sequence[Misdated]) -> str | None:
+    """The same, after how many points a trend has left out."""
+    told, points = misdated_words(found), sum(one.points for one in found)
+    if told is None or not points:
+        return told
+    return f"{'1 point is' if points == 1 else f'{points} points are'} left out: {told}"
+
+
+def _utc(unix_ns: int) -> str:
+    return f"{datetime.fromtimestamp(unix_ns // 10**9, UTC):%Y-%m-%d %H:%M} UTC"
+
+
 _CHOSEN = """one.id, one.benchmark_id, one.model_name, one.model_digest, one.target, one.engine, one.environment,
         one.engine_version, one.configuration, one.status, one.failure_kind, one.input_set_sha256,
         one.effective_precision, one.effective_threads, one.mean_ns, one.throughput_items_per_s,
@@ -93,6 +135,9 @@ _CHOSEN = """one.id, one.benchmark_id, one.model_name, one.model_digest, one.tar
 _SEEN = """JOIN benchmarks ON benchmarks.id = one.benchmark_id
         LEFT JOIN processors AS seen ON seen.benchmark_id = one.benchmark_id AND seen.target = one.target"""
 """What a measurement `one` belongs to, and which processor its target had then."""
+
+_DATED = "(imported OR coalesce(one.started_at_unix_ns, created_at_unix_ns) BETWEEN ? AND ?)"
+"""Whether a measurement `one` has a date that can be; what others have dated is theirs to put right."""
 
 # Of each benchmark and target once: what all measurements are joined with is not to be parsed for each of them.
 _PROCESSORS = """processors AS MATERIALIZED (
@@ -127,6 +172,7 @@ _TREND = f"""
             AND one.arrival_process IS NOT DISTINCT FROM asked.arrival_process
             AND one.arrival_rate_per_s IS NOT DISTINCT FROM asked.arrival_rate_per_s
         {_SEEN}
+        WHERE {_DATED}
         ORDER BY at_unix_ns DESC, one.id LIMIT ?
     ) {_POINTS}"""  # noqa: S608
 
@@ -138,6 +184,7 @@ _HISTORIES = f"""
         WHERE plan->>'gate' IS NULL AND one.median_ns IS NOT NULL
             AND (? IS NULL OR one.model_digest = ?) AND (? IS NULL OR one.target = ?)
             AND (? IS NULL OR one.engine = ?)
+            AND {_DATED}
         QUALIFY row_number() OVER (
             PARTITION BY model_digest, one.target, engine, environment, device, batch, cores, cluster, streams,
                 precision, hint, load, requests, arrival_process, arrival_rate_per_s,
@@ -145,6 +192,16 @@ _HISTORIES = f"""
                 imported, CASE WHEN imported THEN seen.cpu_model END
             ORDER BY at_unix_ns DESC, one.id) <= ?
     ) {_POINTS}"""  # noqa: S608
+
+_MISDATED = f"""
+    SELECT benchmarks.id,
+        max(CASE WHEN {_DATED} THEN created_at_unix_ns ELSE coalesce(started_at_unix_ns, created_at_unix_ns) END)
+            AS at_unix_ns,
+        count(*) FILTER (NOT {_DATED} AND plan->>'gate' IS NULL AND one.median_ns IS NOT NULL) AS points
+    FROM benchmarks LEFT JOIN measurements AS one ON one.benchmark_id = benchmarks.id
+    WHERE NOT imported AND NOT (created_at_unix_ns BETWEEN ? AND ? AND {_DATED})
+        AND (? IS NULL OR one.model_digest = ?) AND (? IS NULL OR one.target = ?) AND (? IS NULL OR one.engine = ?)
+    GROUP BY benchmarks.id ORDER BY at_unix_ns DESC, benchmarks.id"""  # noqa: S608
 
 _MODELS = """
     SELECT model_digest, arg_max(model_name, coalesce(started_at_unix_ns, 0)) AS name
@@ -164,7 +221,8 @@ class TrendStore(StoreFile):
         `options`, and whoever's target of that name it is.
         """
         with self._reading() as connection:
-            return tuple(_point(row) for row in reversed(rows(connection, _TREND, measurement_id, most)))
+            found = rows(connection, _TREND, measurement_id, *possible_dates(time.time_ns()), most)
+            return tuple(map(_point, reversed(found)))
 
     def histories(
         self,
@@ -180,7 +238,7 @@ class TrendStore(StoreFile):
         history; only when to stop, and which values of inputs were drawn, may differ. So is what was imported, of each
         processor for itself. Of one's own the processor may differ: that a machine was replaced is to be told.
         """
-        wanted = (model_digest, model_digest, target, target, engine, engine, most)
+        wanted = (model_digest, model_digest, target, target, engine, engine, *possible_dates(time.time_ns()), most)
         parted: dict[Hashable, list[tuple[Row, Configuration]]] = {}
         with self._reading() as connection:
             found = rows(connection, _HISTORIES, *wanted)
@@ -189,10 +247,33 @@ class TrendStore(StoreFile):
             parted.setdefault(_likeness(row, chosen), []).append((row, chosen))
         return tuple(_history(alike) for alike in parted.values() if len(alike) >= fewest)
 
+    def misdated(
+        self, model_digest: str | None = None, target: str | None = None, engine: str | None = None
+    ) -> tuple[Misdated, ...]:
+        """Return the benchmarks of one's own that have dates that cannot be, the latest first; of these only, likewise.
+
+        They were measured with a clock that was wrong, or the clock is wrong now.
+        """
+        with self._reading() as connection:
+            return find_misdated(connection, model_digest, target, engine)
+
     def measured_models(self) -> Mapping[str, str]:
         """Return the names of the versions of which there are points, if only one, newest first, by digest."""
         with self._reading() as connection:
             return {row["model_digest"]: row["name"] for row in rows(connection, _MODELS)}
+
+
+def find_misdated(
+    connection: duckdb.DuckDBPyConnection,
+    model_digest: str | None = None,
+    target: str | None = None,
+    engine: str | None = None,
+) -> tuple[Misdated, ...]:
+    """Return what `TrendStore.misdated` does."""
+    dates = possible_dates(time.time_ns())
+    wanted = (model_digest, model_digest, target, target, engine, engine)
+    found = rows(connection, _MISDATED, *dates, *dates, *dates, *dates, *wanted)
+    return tuple(Misdated(row["id"], row["at_unix_ns"], row["points"]) for row in found)
 
 
 def _likeness(row: Row, chosen: Configuration) -> Hashable:

@@ -16,6 +16,7 @@ from typing import Self
 from enginebench_controller.errors import InputError, UnreachableError
 from enginebench_controller.records.target import LOCAL_TARGET, Target
 from enginebench_proto.agreed.meeting import DEFAULT_PORT
+from enginebench_proto.agreed.names import as_name
 
 SCHEME = "ssh://"
 MAX_PORT = 65535
@@ -123,6 +124,7 @@ def new_target(name: str, address: str, *, tls: bool = False, labels: Mapping[st
 
     Raises `InputError` for a name or an address that cannot be one.
     """
+    name = as_name(name)
     if name == LOCAL_TARGET or not name or not all(character.isalnum() or character in "-_." for character in name):
         raise InputError(f"{name!r} cannot name a target: use letters, digits, '-', '_' or '.', and not 'local'")
     if is_ssh(address):
@@ -145,9 +147,10 @@ def check_address(address: str) -> None:
             "as nuc.local:50151"
         )
     host, _, port = host_and_port(address).rpartition(":")
-    if host and port.isdecimal() and not 0 < int(port[:20]) <= MAX_PORT:
+    is_number = port.isascii() and port.isdecimal()  # other scripts have digits, which gRPC does not read
+    if host and is_number and not 0 < int(port[:20]) <= MAX_PORT:
         raise InputError(f"{address[:200]!r} is not an address: {port[:20]} is no port, which are 1 to {MAX_PORT}")
-    if not host or not port.isdecimal() or not _HOST.fullmatch(host):
+    if not host or not is_number or not _HOST.fullmatch(host):
         raise InputError(
             f"{address[:200]!r} is not an address: write HOST:PORT, such as nuc.local:50151, or ssh://USER@HOST for an "
             "agent that listens on loopback there"

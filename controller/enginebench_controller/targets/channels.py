@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -33,13 +33,16 @@ from enginebench_controller.targets.addresses import (
 from enginebench_proto.agreed.meeting import CA_CERTIFICATE, certificate_name, key_name
 from enginebench_proto.agreed.roles import CertificateKind
 
+if TYPE_CHECKING:
+    from cryptography import x509
+
 FILE_NAMES = (CA_CERTIFICATE, key_name(CertificateKind.CLIENT), certificate_name(CertificateKind.CLIENT))
 
 
 def client_credentials(folder: Path) -> Any:
     """gRPC's credentials of the files in a folder. Raises `InputError` where one is missing, damaged or has ended."""
     root, key, certificate = (_read(folder / name) for name in FILE_NAMES)
-    _check_in_force(certificate, folder)
+    _check_in_force(certificate, root, folder)
     return grpc.ssl_channel_credentials(root, key, certificate)
 
 
@@ -55,18 +58,26 @@ def _read(path: Path) -> bytes:
         raise InputError(f"cannot read {path} ({error.strerror}): make it readable for you") from error
 
 
-def _check_in_force(pem: bytes, folder: Path) -> None:
+def _parsed(pem: bytes, path: Path) -> "x509.Certificate":
     # Here, since plain text to this machine should not wait for it.
     from cryptography import x509  # noqa: PLC0415
 
     try:
-        certificate = x509.load_pem_x509_certificate(pem)
+        return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
-        raise InputError(f"{folder / FILE_NAMES[-1]} is damaged ({error}): copy it again") from error
-    if (now := datetime.now(UTC)) < certificate.not_valid_before_utc:
+        raise InputError(f"{path} is damaged ({error}): copy it again") from error
+
+
+def _check_in_force(pem: bytes, root: bytes, folder: Path) -> None:
+    certificate, ca = _parsed(pem, folder / FILE_NAMES[-1]), _parsed(root, folder / CA_CERTIFICATE)
+    begin = max(certificate.not_valid_before_utc, ca.not_valid_before_utc)
+    if (now := datetime.now(UTC)) < begin:
+        is_own = begin > ca.not_valid_before_utc
+        which = "your certificate" if is_own else "the authority of your certificate"
+        remedy = "renew it with `enginebench ca renew NAME --install`" if is_own else "make another authority"
         raise InputError(
-            f"your certificate in {folder} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on, and "
-            f"the clock of this machine says {now:%Y-%m-%d %H:%M} UTC: set the clock"
+            f"{which} in {folder} is valid from {begin:%Y-%m-%d %H:%M} UTC on, and the clock of this machine says "
+            f"{now:%Y-%m-%d %H:%M} UTC: set the clock; or, where it was wrong when that was made, {remedy}"
         )
     if now >= certificate.not_valid_after_utc:
         raise InputError(
@@ -211,6 +222,7 @@ def open_channel(library: Any, address: str, tls: Path | None = None) -> Any:
 
 
 START = "start `enginebench-agent serve` there, or correct the address"
+SEE_TO_THE_LINE = "see whether the line is up"
 
 
 @dataclass(frozen=True)
@@ -225,6 +237,11 @@ class Obstacle:
         """The cause in brackets, where it says more than that there is no connection."""
         return "" if self == FAILED else f" ({self.cause})"
 
+    @property
+    def is_passing(self) -> bool:
+        """Whether a machine that is just starting gets over it by itself."""
+        return self in _PASSING or self.remedy == SEE_TO_THE_LINE
+
 
 NOTHING_LISTENS = Obstacle("nothing listens on this port")
 NOTHING_BEHIND_SSH = Obstacle("nothing that speaks plain text listens on this port of that machine's loopback")
@@ -236,8 +253,7 @@ NO_DESCRIPTORS = Obstacle(
 )
 NO_WAY = Obstacle("there is no way to this machine", "see to the network between, or correct the address")
 FAILED = Obstacle("the connection failed")
-PASSING = frozenset({NOTHING_LISTENS, NOTHING_BEHIND_SSH, NO_WAY, FAILED})
-"""Those that a machine which is just starting gets over by itself."""
+_PASSING = frozenset({NOTHING_LISTENS, NOTHING_BEHIND_SSH, NO_WAY, FAILED})
 HUNG_UP_ON_TLS = Obstacle(
     "it hung up on your certificate",
     "have it issued by the authority of that agent, and look whether an agent listens there at all, and what its clock "
@@ -283,9 +299,11 @@ _CONNECTING = "failed to connect"
 _HUNG_UP = ("socket closed", "connection reset", "alert")
 
 
-def find_obstacle(details: str | None, address: str) -> Obstacle:
-    """What stands in the way, by gRPC's own words about a call that found no connection."""
-    said = (details or "").lower()
+def find_obstacle(error: Any, address: str, limit_s: float) -> Obstacle:
+    """What stands in the way, by gRPC's own words about a call, of `limit_s` at most, that found no connection."""
+    if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return Obstacle(f"nothing within {limit_s:g} s", SEE_TO_THE_LINE)
+    said = (error.details() or "").lower()
     for part, obstacle in _OBSTACLES.items():
         if part in said:
             return obstacle

@@ -12,6 +12,7 @@ from enginebench_controller.errors import EnginebenchError, InputError, Unreacha
 from enginebench_controller.home import Home
 from enginebench_controller.records import NOISE_AGE_NS, Noise, Target, TargetSnapshot
 from enginebench_controller.targets.client import AgentClient
+from enginebench_proto.agreed.names import as_name
 from enginebench_proto.v1 import run_pb2
 
 LABEL = "label:"
@@ -22,7 +23,7 @@ _SEE = "`enginebench targets check` says why"
 
 def parse_label(text: str) -> tuple[str, str]:
     """A label of "KEY=VALUE". Raises `InputError`."""
-    key, separator, value = (part.strip() for part in text.partition("="))
+    key, separator, value = (part.strip() for part in as_name(text).partition("="))
     allowed = all(one.isalnum() or one in "-_./+" for one in key + value)
     if not (separator and key and value and allowed):
         raise InputError(f"{text!r} is no label: write KEY=VALUE in letters, digits and -_./+, such as site=lab2")
@@ -82,6 +83,7 @@ class _Group:
 
 
 def _groups(home: Home, words: Sequence[str]) -> list[_Group]:
+    words = list(map(as_name, words))
     if not any(LABEL in word for word in words):
         return [_Group((word,)) for word in words]
     wanted, offered = _selections(words), _offered(home)

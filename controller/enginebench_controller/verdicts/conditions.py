@@ -11,6 +11,7 @@ from enginebench_controller.graph.matching.matched import ADDED
 from enginebench_controller.records import Configuration, LayerState, Measurement, Profile
 from enginebench_controller.stats.layers import counters_ns, profiled_to_unprofiled, ratio
 from enginebench_controller.stats.paired import RatioInterval
+from enginebench_controller.typed_numbers import NUMBER, pointed
 from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, decide
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair
 from enginebench_controller.verdicts.layers.rows import LayerRow
@@ -41,7 +42,7 @@ _SIGNS = {
     ConditionMetric.MEMORY: ">",
     ConditionMetric.COVERAGE: "<",
 }
-_TERM = re.compile(r"\s*([a-z-]+)\s*([<>])\s*(\d+(?:\.\d+)?)\s*%\s*")
+_TERM = re.compile(rf"\s*([a-z-]+)\s*([<>])\s*({NUMBER})\s*%\s*")
 _OR = re.compile(r"\s+or\s+|,")
 _GRAMMAR = "slower>P%, layer-slower>P%, memory>P% or coverage<P%, joined by `or`"
 
@@ -59,6 +60,8 @@ class Condition:
 
 def parse_conditions(text: str) -> tuple[Condition, ...]:
     """Read what follows `--fail-if`: one condition or several joined by `or`. Raises `InputError` for anything else."""
+    if told := pointed(text):  # else the comma would part two conditions
+        raise InputError(f"--fail-if does not understand {text!r}: {told}")
     return tuple(_parse(term) for term in _OR.split(text))
 
 

@@ -1,5 +1,6 @@
-"""Standard streams that may be closed, or lose their reader, at any time: a command still ends as it would have."""
+"""Standard streams that may be closed, lose their reader or lack letters: a command still ends as it would have."""
 
+import codecs
 import io
 import os
 import sys
@@ -11,6 +12,12 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _STDOUT, _STDERR = 1, 2
+_READABLE = "enginebench.readable"
+_SPELLED = {"×": "x", "÷": "/", "−": "-", "–": "-", "±": "+/-", "°": "^", "µ": "u", "…": "...", "·": "|", "•": "*"} | {
+    **{"≠": "!=", "≤": "<=", "≥": ">=", "≈": "~", "→": "->", "←": "<-", "²": "^2", "√": "sqrt", "∞": "inf"},
+    **{"Σ": "sum", "Δ": "delta", "“": '"', "”": '"', "✗": "x", "✓": "v", "\ufffd": "?", "\N{NO-BREAK SPACE}": " "},
+}
+"""How the signs of our sentences and tables stand where an encoding lacks them; other letters stand as escapes."""
 
 
 class _Outlet(io.FileIO):
@@ -44,7 +51,11 @@ class _Outlet(io.FileIO):
 
 
 def keep_streams() -> None:
-    """Let standard output and standard error be ones that may be closed, or lose their reader, at any time."""
+    """Let standard output and standard error be ones that may be closed, or lose their reader, at any time.
+
+    What their encoding lacks is written so that it can be read; see `as_shown` and `refuse_unwritable`.
+    """
+    codecs.register_error(_READABLE, _spelled)
     if sys.stdout is sys.__stdout__:  # else whoever put another one there knows what becomes of it
         sys.stdout = _kept(sys.stdout, _STDOUT)
     if sys.stderr is sys.__stderr__:
@@ -58,7 +69,41 @@ def _kept(stream: TextIO | None, number: int) -> TextIO:
     return io.TextIOWrapper(
         outlet if stream.write_through else io.BufferedWriter(outlet),  # as CPython does
         encoding=stream.encoding,
-        errors=stream.errors,
+        errors=_errors_of(stream),
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )
+
+
+def as_shown(text: str) -> str:
+    """The text as standard output writes it, for whom lays it out: what stands for a letter may be wider."""
+    if getattr(sys.stdout, "errors", None) != _READABLE:
+        return text
+    return text.encode(sys.stdout.encoding, _READABLE).decode(sys.stdout.encoding)
+
+
+def refuse_unwritable(text: str) -> None:
+    """Raise `UnicodeEncodeError` for what standard output would write in other letters, and a program is to read."""
+    if getattr(sys.stdout, "errors", None) == _READABLE:
+        text.encode(sys.stdout.encoding)
+
+
+def _errors_of(stream: io.TextIOWrapper) -> str | None:
+    """Ours in place of the interpreter's own; not where somebody asked for another, nor where bytes pass as they are.
+
+    CPython takes `surrogateescape` for standard output where the locale is C, in whatever encoding.
+    """
+    passes_all = stream.errors == "surrogateescape" and codecs.lookup(stream.encoding).name == "utf-8"
+    is_own = stream.errors in {"strict", "surrogateescape", "backslashreplace"}
+    return _READABLE if is_own and not passes_all else stream.errors
+
+
+def _spelled(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacked = error.object[error.start : error.end]
+    return "".join(_SPELLED.get(one) or _escaped(one) for one in lacked), error.end
+
+
+def _escaped(character: str) -> str:
+    return character.encode("ascii", "backslashreplace").decode("ascii")

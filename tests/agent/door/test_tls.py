@@ -24,7 +24,7 @@ from enginebench_agent.door.permissions import THIS_MACHINE
 from enginebench_agent.door.tls import MaterialFolder, load_material, server_credentials
 from enginebench_agent.errors import SetupError
 from enginebench_controller.targets.authority.certificates import authority_certificate, pem
-from enginebench_proto.agreed.roles import Role
+from enginebench_proto.agreed.roles import CertificateKind, Role
 from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc, model_pb2
 
 pytestmark = pytest.mark.slow
@@ -161,6 +161,23 @@ def test_a_certificate_is_worth_nothing_once_its_authority_has_ended(own: Certif
     ended = authority_certificate(key, "tests", now - timedelta(days=2), now - timedelta(days=1))
     (tls / "ca.crt").write_bytes(pem(ended.certificate))
     with pytest.raises(SetupError, match=f"ended at {now - timedelta(days=1):%Y-%m-%d %H:%M} UTC"):
+        load_material(tls)
+
+
+@pytest.mark.fault(29)
+def test_it_does_not_start_before_its_certificate_begins(tmp_path: Path, own: Certified, tls: Path) -> None:
+    later = datetime.now(UTC) + timedelta(days=1000)
+    tomorrow = own._at(datetime.now(UTC) + timedelta(days=1))
+    begins = tomorrow.clock() - timedelta(minutes=5)
+    early = own.written(tomorrow.issue(CertificateKind.AGENT, "early", 10, hosts=["127.0.0.1"]))
+    said = refusal(tmp_path, early)
+    assert f"the certificate in {early} begins at {begins:%Y-%m-%d %H:%M} UTC, and the clock of this machine" in said
+    assert "set the clock" in said and "renew" in said
+
+    key = load_pem_private_key((own.authority.folder / "ca.key").read_bytes(), password=None)
+    of_later = authority_certificate(key, "tests", later, later + timedelta(days=9))
+    (tls / "ca.crt").write_bytes(pem(of_later.certificate))
+    with pytest.raises(SetupError, match=f"authority of the certificate in .* begins at {later:%Y-%m-%d %H:%M} UTC"):
         load_material(tls)
 
 

@@ -117,7 +117,7 @@ async def test_a_disk_that_fills_up_ends_the_run_in_a_sentence(bench: Bench, mon
     [
         (OSError(errno.ENOSPC, "No space left"), run_pb2.FAILURE_KIND_SHORTAGE, "the agent's disk is full"),
         (OSError(errno.EMFILE, "Too many open files"), run_pb2.FAILURE_KIND_SHORTAGE, "may not have more files open"),
-        (PermissionError(errno.EACCES, "Permission denied"), run_pb2.FAILURE_KIND_INTERNAL, "its log on standard"),
+        (PermissionError(errno.EACCES, "Permission denied"), run_pb2.FAILURE_KIND_SHORTAGE, "folder (Permission"),
         (TypeError("a defect of ours"), run_pb2.FAILURE_KIND_INTERNAL, "its log on standard error tells why"),
     ],
 )

@@ -164,7 +164,9 @@ def test_sizes_are_read_as_people_write_them(text: object, size_bytes: int) -> N
     assert parse_size(text) == size_bytes
 
 
-@pytest.mark.parametrize("text", ["", "8", "GiB", "-1 GiB", "0 B", 0, -5, True, 1.5, "8 XiB", "8 iB", "1e3 B", None])
+@pytest.mark.parametrize(
+    "text", ["", "8", "GiB", "-1 GiB", "0 B", 0, -5, True, 1.5, "8 XiB", "8 iB", "1e3 B", "٨ GiB", None]
+)
 def test_what_is_no_size_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="is no size"):
         parse_size(text)

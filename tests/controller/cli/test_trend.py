@@ -1,10 +1,12 @@
 """`enginebench trend` reads of a store what it was asked for."""
 
 import json
+import time
 
 import pytest
 from typer.testing import CliRunner
 
+import invented
 from controller.verdicts import pairs
 from controller.verdicts.pairs import arms, keep_gate
 from enginebench_controller.cli import make_app
@@ -144,3 +146,51 @@ def test_a_gate_that_was_too_coarse_is_not_run_anew_until_it_may_take_longer(sto
     assert given == asked
     assert ("cannot tell: pass: head takes " in done.stdout) is (not asked)
     assert ("too coarse for this change: give a longer --budget" in done.stdout) is (not asked)
+
+
+DAY_NS = 86_400_000_000_000
+MISDATED = "set the clock, if it is wrong; else measure anew and `enginebench remove b-net-003`"
+
+
+@pytest.fixture
+def misdated(store, monkeypatch):
+    keep_history(store, "net", Change(), points=3)
+    with monkeypatch.context() as clock:
+        clock.setattr(invented, "CREATED_NS", time.time_ns() + 20 * 365 * DAY_NS)
+        keep_history(store, "net", Change(factor=2), first=3, points=4)
+
+
+@pytest.mark.parametrize("words", [(), ("net",), ("--json",), ("--alerts",), ("--alerts", "--json")])
+@pytest.mark.usefixtures("misdated")
+def test_what_a_wrong_clock_dated_is_left_out_and_told_of_once(words):
+    done = ran("trend", *words)
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count(MISDATED) == 1
+    assert "1 point is left out: 1 benchmark has a date that cannot be, b-net-003 at 20" in done.stderr
+    if "--json" in words:
+        assert [one["points"] for one in json.loads(done.stdout)["histories"]] == [3]
+
+
+@pytest.mark.usefixtures("misdated")
+def test_where_all_of_it_is_misdated_that_is_told_as_well(store):
+    for number in range(3):
+        store.remove_benchmark(f"b-net-00{number}")
+    done = ran("trend", "net")
+    assert isinstance(done.exception, InputError)
+    assert MISDATED in done.stderr
+
+
+@pytest.mark.fault(29)
+@pytest.mark.usefixtures("misdated")
+def test_list_and_check_tell_of_it_too(store):
+    listed = ran("list")
+    assert (listed.exit_code, listed.stderr.count(MISDATED)) == (0, 1)
+    assert ran("list", "--json").stderr.count(MISDATED) == 1
+    assert ran("store", "check").stderr.count(MISDATED) == 1
+    assert sum(MISDATED in one for one in store.check().problems) == 1
+
+
+def test_where_clocks_were_right_nobody_is_told_of_any(store):
+    keep_history(store, "net", Change(), points=3)
+    told = [ran(*words).stderr for words in (("trend",), ("list",), ("store", "check"))]
+    assert not any("the clock" in one for one in told), told

@@ -108,11 +108,14 @@ def test_the_help_says_how_long_a_process_may_take_unless_it_may_measure_for_lon
         (["run", "m", "--load", "burst"], "--load: 'burst' is not one of sync, async or open-loop"),
         (["run", "m", "--image-mean", "a"], "--image-mean: 'a' is not a number"),
         (["run", "m", "--image-scale", "nan"], "--image-scale: nan is not a finite number"),
-        (["run", "m", "--duration", "soon"], "--duration: 'soon' is not a duration: write 500ms, 5s, 2m or 1h"),
-        (["run", "m", "--wait-quiet", "-1"], "--wait-quiet: '-1' is not a duration: write 500ms, 5s, 2m or 1h"),
-        (["profile", "m", "--wait-quiet", "abc"], "--wait-quiet: 'abc' is not a duration: write 500ms, 5s, 2m or 1h"),
+        (["run", "m", "--duration", "soon"], "--duration: 'soon' is not a duration: write 500us, 500ms, 5s, 2m or 1h"),
+        (["run", "m", "--wait-quiet", "-1"], "--wait-quiet: '-1' is not a duration: write 500us, 500ms, 5s, 2m or 1h"),
+        (
+            ["profile", "m", "--wait-quiet", "abc"],
+            "--wait-quiet: 'abc' is not a duration: write 500us, 500ms, 5s, 2m or 1h",
+        ),
         (["run", "m", "--wait-quiet", "744h"], "--wait-quiet: 744h is longer than 30 days"),
-        (["run", "m", "--wait-quiet", ""], "--wait-quiet: '' is not a duration: write 500ms, 5s, 2m or 1h"),
+        (["run", "m", "--wait-quiet", ""], "--wait-quiet: '' is not a duration: write 500us, 500ms, 5s, 2m or 1h"),
         (["run", "m", "--engine", ","], "--engine: at least one is needed"),
         (["run", "m", "--batch", ""], "--batch: at least one is needed"),
         (["run", "m", "--image-scale", "x"], "--image-scale: 'x' is not a number; see `enginebench run --help`"),
@@ -128,6 +131,30 @@ def test_the_help_says_how_long_a_process_may_take_unless_it_may_measure_for_lon
             "--format: 'xml' is not one of 'json', 'csv', 'parquet', 'perfetto', 'model-explorer', "
             "'model-explorer-flops', 'gab', 'gab-bigger', 'bmf', 'otava', 'openmetrics'; "
             "see `enginebench export --help`",
+        ),
+        (
+            ["run", "m", "--iterations", "1.000"],
+            "--iterations: '1.000' is not a whole number: write digits alone, such as 1000; "
+            "see `enginebench run --help`",
+        ),
+        (["run", "m", "--batch", "1,024"], "--batch: '1,024' is two values: write 1024"),
+        (
+            ["ladder", "latency", "m", "--cores", "1.000"],
+            "--cores: '1.000' is not a whole number: write digits alone, such as 1000; "
+            "see `enginebench ladder latency --help`",
+        ),
+        (
+            ["ladder", "throughput", "m", "--batches", "\uff14"],
+            "--batches '\uff14' is not a list of batch sizes above 1, such as 4,8",
+        ),
+        (
+            ["jobs", "show", "x", "--lines", "1_0"],
+            "--lines: '1_0' is not a whole number: write digits alone, such as 1000; "
+            "see `enginebench jobs show --help`",
+        ),
+        (
+            ["run", "m", "--image-scale", "0,5"],
+            "--image-scale: '0,5' is not a number: write 0.5, with a point; see `enginebench run --help`",
         ),
         (["frobnicate"], "no such command 'frobnicate'; see `enginebench --help`"),
     ],

@@ -363,6 +363,12 @@ def test_what_is_no_json_document_is_refused(importing, tmp_path, content, says)
         import_benchmarks(importing, read_file(file))
 
 
+def test_an_export_that_was_saved_in_another_encoding_says_how_to_save_it(exported, tmp_path):
+    (file := tmp_path / "wide.json").write_text(exported.read_text(encoding="utf-8"), encoding="utf-16")
+    with pytest.raises(InputError, match=r"wide\.json is not text in UTF-8, so it is no export as it is: save it"):
+        read_file(file)
+
+
 def test_an_export_from_before_a_figure_is_taken_without_it(importing, exported):
     """A field with a default of None may be that of a figure which came later."""
     of_measurement, of_process = (

@@ -269,6 +269,14 @@ def test_how_a_reader_ends_is_waited_for_when_it_is_just_about_to():
 
 
 @pytest.mark.fault(27)
+def test_a_path_is_relative_to_the_folder_of_the_moment(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        saved(tmp_path / name / f"{name}.onnx", [helper.make_node("Relu", ["x"], ["y"])], [1])
+        monkeypatch.chdir(tmp_path / name)
+        assert describe(Path(f"{name}.onnx")).inputs, "as a notebook may change it between two calls"
+
+
 def test_what_goes_wrong_within_comes_back_as_it_is():
     with pytest.raises(ZeroDivisionError):
         bounded._asked(("operator", "floordiv", (1, 0), {}), SMALL, "m.onnx")

@@ -67,6 +67,11 @@ def test_an_option_of_another_engine_than_the_one_that_is_named_is_refused() -> 
         parse_option("iree-3.1.threads=1,2", "iree-3", ("iree-3.1",))
 
 
+def test_a_comma_between_thousands_parts_no_values_of_an_option() -> None:
+    with pytest.raises(InputError, match=r"'1,024' is two values: write 1024$"):
+        parse_option("fake.latency_us=1,024", None)
+
+
 @pytest.mark.parametrize("engine", ["ort", "ort@old"])
 def test_an_option_that_is_bisected_cannot_be_fixed_too(engine: str) -> None:
     order = {"kind": BisectKind.OPTIONS, "candidates": ("all", "basic"), "engine": engine, "option": "level"}

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.options import OPTIONS, OptionForm, option_of
+from enginebench_controller.plan.options import OPTIONS, OptionForm, fields_of, option_of
 from enginebench_controller.plan.plan import Plan, make_plan, run_command
 
 SAID = {
@@ -93,6 +93,15 @@ def test_a_folder_of_inputs_is_absolute(tmp_path, monkeypatch):
     plan = plan_of(["m.onnx", "--inputs", "pictures"])
     assert plan.input_folder == str(tmp_path / "pictures")
     assert run_command(plan) == f"enginebench run m.onnx --inputs {tmp_path / 'pictures'}"
+
+
+@pytest.mark.parametrize("text", ["4\uff14", "٤", "1.000", "007", "1,024"])
+def test_what_is_meant_for_a_number_of_inputs_is_no_folder_unless_there_is_one(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"^--inputs: "):
+        make_plan({"models": ["m"], **fields_of({"inputs": text})}, "run")
+    (tmp_path / text).mkdir()
+    assert fields_of({"inputs": text}) == {"input_folder": str(tmp_path / text)}
 
 
 def test_what_was_not_typed_is_left_to_the_plan():

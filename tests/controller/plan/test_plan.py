@@ -1,5 +1,6 @@
 """Plans: what is read, what is refused, and that a printed plan is the same plan."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,17 @@ from enginebench_controller.records import StopRule
 
 @pytest.mark.parametrize(
     ("text", "nanoseconds"),
-    [("500ms", 500_000_000), ("5s", 5_000_000_000), ("2m", 120_000_000_000), ("1h", 3_600_000_000_000), ("1.5", 1.5e9)],
+    [
+        ("500ms", 500_000_000),
+        ("5s", 5_000_000_000),
+        ("2m", 120_000_000_000),
+        ("1h", 3_600_000_000_000),
+        ("1.5", 1.5e9),
+        ("800ns", 800),
+        ("5us", 5_000),
+        ("5\u00b5s", 5_000),
+        ("5 \u03bcs", 5_000),
+    ],
 )
 def test_durations_are_read_with_their_units(text: str, nanoseconds: int) -> None:
     assert parse_duration_ns(text) == nanoseconds
@@ -28,7 +39,7 @@ def test_a_stored_plan_tells_the_command_that_carried_it_out() -> None:
     assert command_of({**stored, "search": {"id": "5ea4c0", "step": 1, "title": "looking"}}) is None
 
 
-@pytest.mark.parametrize("text", ["", "s", "-1s", "5 parsecs", "1e3", "nan"])
+@pytest.mark.parametrize("text", ["", "s", "-1s", "5 parsecs", "1e3", "nan", "２s", "٢s"])
 def test_a_wrong_duration_is_named(text: str) -> None:
     with pytest.raises(InputError, match="duration"):
         make_plan({"models": ["m"], "duration": text}, "run")
@@ -73,6 +84,65 @@ def test_a_mistake_is_one_line_that_says_where(fields: dict[str, object], words:
 def test_what_multiplies_out_has_at_least_one_value_for_without_there_is_nothing_to_measure(axis: str) -> None:
     with pytest.raises(InputError, match=rf"^plan\.toml: {axis}: at least one is needed$"):
         make_plan({"models": ["m"], axis: []}, "plan.toml")
+
+
+WHOLE_FIELDS = ("processes", "iterations", "inputs", "seed", "order_seed", "batch", "streams", "requests")
+
+
+@pytest.mark.parametrize("text", ["1.000", "1_000", "+5", "1e3", "１", "٤", "1.0", 1.0, True])
+@pytest.mark.parametrize("field", WHOLE_FIELDS)
+def test_a_whole_number_is_digits_alone_and_not_what_pydantic_makes_of_a_point(field: str, text: object) -> None:
+    value = [text] if field in {"batch", "streams", "requests"} else text
+    with pytest.raises(
+        InputError, match=rf"^--{field.replace('_', '-')}: {re.escape(repr(text))} is not a whole number"
+    ):
+        make_plan({"models": ["m"], field: value}, "run")
+
+
+@pytest.mark.parametrize("said", ["4", " 4 ", 4])
+@pytest.mark.parametrize("field", WHOLE_FIELDS)
+def test_digits_and_the_numbers_of_a_document_are_whole_numbers(field: str, said: object) -> None:
+    is_list = field in {"batch", "streams", "requests"}
+    plan = make_plan({"models": ["m"], field: [said] if is_list else said}, "run").document()
+    assert plan[field] == ([4] if is_list else 4)
+
+
+@pytest.mark.parametrize(
+    ("field", "parts", "told"),
+    [
+        ("batch", ["1", "024"], "'1,024' is two values: write 1024"),
+        ("streams", ["2", "1", "002"], "'1,002' is two values: write 1002"),
+        ("requests", ["1", "000"], "'1,000' is two values: write 1000"),
+        ("cores", ["1", "024"], "'1,024' is two values: write 1024"),
+        ("rate", ["1", "024.5"], "'1,024.5' is two values: write 1024.5"),
+        ("rate", ["1", "05"], "'1,05' is two values: write 1,5, or 1.05 with a point"),
+        ("batch", ["024"], "'024' begins with 0: write 24"),
+    ],
+)
+def test_a_comma_between_thousands_parts_no_values(field: str, parts: list[str], told: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make_plan({"models": ["m"], field: parts}, "run")
+    assert str(caught.value) == f"--{field}: {told}"
+
+
+def test_two_rates_may_look_like_a_number_with_a_comma() -> None:
+    assert make_plan({"models": ["m"], "rate": ["1", "500"]}, "run").rate == (1, 500)
+    assert make_plan({"models": ["m"], "rate": ["50", "0.5"]}, "run").rate == (50, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "told"),
+    [
+        ("duration", "1,5h", "write 1.5h, with a point"),
+        ("duration", "1,500ms", "write 1500ms, or 1.500ms, with a point"),
+        ("interval", "0,5%", "write 0.5%, with a point"),
+        ("interval", "0,5", "write 0.5, with a point"),
+        ("image", {"scale": "0,5"}, "write 0.5, with a point"),
+    ],
+)
+def test_a_comma_in_a_number_is_told_to_be_a_point(field: str, text: object, told: str) -> None:
+    with pytest.raises(InputError, match=rf": {re.escape(told)}$"):
+        make_plan({"models": ["m"], field: text}, "run")
 
 
 def test_every_mistake_is_told_at_once() -> None:
@@ -178,6 +248,19 @@ def test_a_printed_plan_reads_back_as_the_same_plan(
     path = tmp_path_factory.mktemp("plan") / "plan.toml"
     path.write_text(plan_toml(plan), encoding="utf-8")
     assert read_plan(path) == plan
+
+
+def test_a_plan_file_may_begin_with_the_mark_that_some_editors_put_there(tmp_path: Path) -> None:
+    (path := tmp_path / "bom.toml").write_text('models = ["größe.onnx"]\n', encoding="utf-8-sig")
+    assert read_plan(path).models == ("größe.onnx",)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
+def test_a_plan_file_of_another_encoding_is_told_how_to_save_it(tmp_path: Path, encoding: str) -> None:
+    (path := tmp_path / "plan.toml").write_text('models = ["größe.onnx"]\n', encoding=encoding)
+    with pytest.raises(InputError) as caught:
+        read_plan(path)
+    assert str(caught.value) == f"cannot read the plan {path}: it is not UTF-8: save it as UTF-8"
 
 
 def test_a_missing_and_a_broken_plan_file_are_sentences(tmp_path: Path) -> None:

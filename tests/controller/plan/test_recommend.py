@@ -26,6 +26,11 @@ from enginebench_controller.plan.recommend import (
         ("latency<5ms", 50, 5e6),
         ("median <= 2.5 ms", 50, 2.5e6),
         ("p99.9<800us", 99.9, 800e3),
+        ("p95<20\u00b5s", 95, 20e3),
+        ("p95<20\u03bcs", 95, 20e3),
+        ("p95≤20ms", 95, 20e6),
+        ("P95 ≤ 20ms", 95, 20e6),
+        ("Latency<1h", 50, 3600e9),
         ("20ms", 50, 20e6),
     ],
 )
@@ -41,6 +46,9 @@ def test_a_limit_is_of_a_percentile(text, percent, limit_ns) -> None:
         ("p20<3ms", "percentiles from p50"),
         ("p95<0ms", "give a limit above 0"),
         ("p95>20ms", "is no limit"),
+        ("p95‹20ms", "is no limit: write p95<20ms"),
+        ("p95<２ms", "is no limit: write p95<20ms"),
+        ("p95<2,5ms", "is no limit: write p95<2.5ms, with a point"),
     ],
 )
 def test_what_is_no_limit_gets_a_sentence(text, said) -> None:
@@ -54,6 +62,8 @@ def test_memory_has_a_unit() -> None:
         parse_memory("500")
     with pytest.raises(InputError, match="is no amount of memory"):
         parse_memory("much")
+    with pytest.raises(InputError, match=r"write 1\.5GB, with a point"):
+        parse_memory("1,5GB")
 
 
 def test_an_output_difference_is_a_share() -> None:
@@ -62,10 +72,13 @@ def test_an_output_difference_is_a_share() -> None:
         parse_output_difference("1")
     with pytest.raises(InputError, match="is no share"):
         parse_output_difference("little")
+    with pytest.raises(InputError, match=r"is no share: write 0\.5%, with a point"):
+        parse_output_difference("0,5%")
 
 
 def test_axes_are_fixed_or_narrowed() -> None:
     assert parse_axes(["cores=2"], ["batch=1,4"]) == {"cores": ("2",), "batch": ("1", "4")}
+    assert parse_axes([], ["cores=2,big:2,all"]) == {"cores": ("2", "big:2", "all")}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +89,11 @@ def test_axes_are_fixed_or_narrowed() -> None:
         (["core=2"], [], "there is no axis 'core' to choose; there are batch, cores"),
         (["batch=1,2"], [], "write --among batch=1,2"),
         (["batch=1"], ["batch=1,2"], "batch was given before"),
+        ([], ["batch=1,024"], "--among 'batch=1,024': '1,024' is two values: write 1024"),
+        ([], ["streams=1.000,2"], "--among 'streams=1.000,2': '1.000' is not a whole number: write digits alone"),
+        ([], ["cores=1,\uff12"], "'\uff12' is not a whole number: write digits alone"),
+        (["cores=1.000"], [], "--fix 'cores=1.000': '1.000' is not a whole number"),
+        (["batch=1.000"], [], "--fix 'batch=1.000': '1.000' is not a whole number"),
     ],
 )
 def test_what_is_no_axis_gets_a_sentence(fixed, among, said) -> None:
@@ -99,6 +117,7 @@ def test_an_order_survives_being_kept_as_json() -> None:
         ({"goal": "rate", "max_latency": "p99<9ms", "axes": {"load": ["sync"]}}, "leave load=sync out"),
         ({"goal": "rate", "max_latency": "p99<9ms", "targets": ["a", "b"]}, "is for one target at a time"),
         ({"max_output_difference": "1"}, "has no unit: write 1%"),
+        ({"leave_cores": "1.000"}, "--leave-cores: '1.000' is not a whole number"),
         ({"leave_cores": -1}, "--leave-cores: -1 is not a number of at least 0"),
     ],
 )

@@ -79,6 +79,6 @@ def test_two_answers_to_one_question_are_refused():
 def test_shares_are_parsed_once_each_and_nonsense_is_named():
     assert parse_sparsities("0, .4,0.9,0.4") == (0.0, 0.4, 0.9)
     assert parse_sparsities(None) == ()
-    for text in ("90%", "a", "1", "-0.1", "nan", "inf"):
+    for text in ("90%", "a", "1", "-0.1", "nan", "inf", "٠.٥", "0,05"):
         with pytest.raises(InputError, match="--sparsity"):
             parse_sparsities(text)

@@ -1,5 +1,6 @@
 """A trend holds the same model and configuration of every benchmark and engine, and nothing else."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,9 @@ from enginebench_controller.records import Arrivals, Configuration, EngineRef, H
 from enginebench_controller.records.run import Evidence
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.disturbances import summarize_evidence
+from histories import Change, digest, keep_history
+
+DAY_NS = 86_400_000_000_000
 
 
 @pytest.fixture
@@ -155,3 +159,48 @@ def test_of_each_history_the_newest_points_are_read_however_many_there_are(store
     found = {tuple(point.measurement_id for point in one.points) for one in store.histories(most=2)}
 
     assert found == {(f"m{place}-2", f"m{place}-3") for place in range(len(many))}
+
+
+@pytest.mark.fault(29)
+@pytest.mark.parametrize("misdated_ns", [time.time_ns() + DAY_NS, time.time_ns() + 20 * 365 * DAY_NS, 47 * DAY_NS])
+def test_what_a_wrong_clock_dated_is_no_point_and_is_told_of(store, monkeypatch, misdated_ns):
+    """`first` is the place after those that are there already."""
+    keep_history(store, "net", Change(), points=3)
+    with monkeypatch.context() as clock:
+        clock.setattr(invented, "CREATED_NS", misdated_ns)
+        keep_history(store, "net", Change(), first=3, points=4)
+        keep_history(store, "other", Change(), first=2, points=3, target="nuc")
+
+    (history,) = store.histories()
+    assert [point.measurement_id for point in history.points] == ["m-net-000", "m-net-001", "m-net-002"]
+    assert [point.measurement_id for point in store.trend("m-net-000")] == ["m-net-000", "m-net-001", "m-net-002"]
+    assert {(one.benchmark_id, one.points) for one in store.misdated()} == {("b-net-003", 1), ("b-other-002", 1)}
+    assert [one.benchmark_id for one in store.misdated(digest("net"))] == ["b-net-003"]
+    assert [one.benchmark_id for one in store.misdated(target="nuc")] == ["b-other-002"]
+    assert store.misdated(engine="another") == ()
+
+
+def test_a_clock_that_is_a_little_behind_another_leaves_nothing_out(store, monkeypatch):
+    monkeypatch.setattr(invented, "CREATED_NS", time.time_ns() + DAY_NS // 24 // 20)
+    keep_history(store, "net", Change(), points=1)
+    assert (len(store.histories(fewest=1)), store.misdated()) == (1, ())
+
+
+def test_a_clock_from_before_there_was_enginebench_makes_nothing_late(store, monkeypatch):
+    keep_history(store, "net", Change(), points=2)
+    monkeypatch.setattr(time, "time_ns", lambda: 47 * DAY_NS)
+    assert (len(store.histories()), store.misdated()) == (1, ())
+
+
+def test_what_others_have_dated_is_left_to_them(store, monkeypatch):
+    monkeypatch.setattr(invented, "CREATED_NS", time.time_ns() + DAY_NS)
+    keep_history(store, "net", Change(), points=2, imported_from="Their CPU")
+    assert (len(store.histories()), store.misdated()) == (1, ())
+
+
+def test_a_benchmark_that_a_wrong_clock_began_is_misdated_though_its_points_are_not(store):
+    one = replace(invented.benchmark("b0000009", "late"), created_at_unix_ns=time.time_ns() + DAY_NS)
+    store.add_benchmark(one)
+    assert [(found.benchmark_id, found.points) for found in store.misdated()] == [("b0000009", 0)]
+    store.add_measurement(measured("m9", 9))
+    assert [(found.benchmark_id, found.points) for found in store.misdated()] == [("b0000009", 0)]

@@ -47,6 +47,13 @@ def test_what_ssh_could_mistake_for_something_else_is_no_address(address: str) -
         new_target("nuc", address)
 
 
+@pytest.mark.parametrize("port", ["٥٠", "\uff15\uff10", "5\u0660", "1.000", "+50"])
+@pytest.mark.parametrize("address", ["127.0.0.1:{}", "tls://127.0.0.1:{}", "nuc:{}", "ssh://nuc:{}", "ssh://nuc/{}"])
+def test_a_port_is_digits_that_grpc_and_ssh_read(address: str, port: str) -> None:
+    with pytest.raises(InputError, match="is not an address"):
+        new_target("k", address.format(port))
+
+
 def test_ssh_asks_nobody_and_takes_the_destination_for_nothing_else() -> None:
     command = SshPlace.parse("ssh://pi@nuc:2222").command("true", ("-N",))
     assert command[0] == "ssh" and "-oBatchMode=yes" in command

@@ -52,6 +52,13 @@ def test_anything_else_is_refused_in_one_sentence(text):
     assert "--fail-if" in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_comma_in_a_percentage_is_told_to_be_a_point():
+    with pytest.raises(InputError, match=r"write slower>2\.5% or memory>1%, with a point$"):
+        parse_conditions("slower>2,5% or memory>1%")
+    with pytest.raises(InputError, match="does not understand"):
+        parse_conditions("slower>٣%")
+
+
 @pytest.mark.parametrize(
     ("ratio", "low", "high", "outcome"),
     [

@@ -299,7 +299,7 @@ def test_a_gate_that_passes_settles_what_its_interval_excludes(home, change, mad
 def test_a_gate_that_cannot_tell_hides_no_older_one_that_can(home, monkeypatch):
     alert = only_alert(home)
     keep_gate(home.store, "b0000002", digest("net"), ratio=1.2, **SIDES)
-    monkeypatch.setattr(pairs, "arms", lambda ratio: arms(ratio, scatter=0.5, seed=2))
+    monkeypatch.setattr(pairs, "arms", lambda ratio, **_: arms(ratio, scatter=0.5, seed=2))
     keep_gate(home.store, "b0000001", digest("net"), ratio=1.2, **SIDES)
     newest = next(one.benchmark.id for one in home.store.benchmarks() if one.benchmark.plan.get("gate"))
     assert newest == "b0000001"

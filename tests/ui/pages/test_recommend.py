@@ -79,6 +79,7 @@ def test_each_field_is_told_what_is_wrong_with_it_in_the_words_of_the_command():
     assert wrong["budget"].startswith("--budget")
     assert wrong["max_memory"].startswith("--max-memory 'much' is no amount of memory")
     assert "there is no axis 'colour'" in wrong["among"]
+    assert "'1,024' is two values" in refusals(RecommendForm(among="cores=2; batch=1,024"))["among"]
     assert "shape" in refusals(RecommendForm(shape="ids"))
     assert refusals(RecommendForm(max_latency="p95<20ms", budget="5m", among="batch=1")) == {}
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from enginebench_controller.home import home_to_read
+from enginebench_controller.verdicts.instants import zone_name
 from enginebench_ui import pages
 from enginebench_ui.shared.keys import show_keys
 from enginebench_ui.shared.text import inert
@@ -47,5 +48,6 @@ st.logo(LOGO, size="large", icon_image=ICON)
 if reads := home_to_read().reads:
     places = inert(" and ".join(reads))
     st.sidebar.caption(f"Read from {places}, and not to be changed here: what is measured goes into your own store.")
+st.sidebar.caption(inert(f"Times are in {zone_name()}, by the clock of the machine that these pages come from."))
 show_keys()
 page.run()

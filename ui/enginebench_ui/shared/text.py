@@ -5,7 +5,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from enginebench_controller.files.csv_cells import harmless
@@ -17,6 +16,7 @@ from enginebench_controller.records import (
     SearchKind,
     Status,
 )
+from enginebench_controller.verdicts.instants import local_instant
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_proto.agreed.durations import duration_words
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
@@ -147,7 +147,7 @@ def cells(row: Row) -> Row:
 
 def instant(unix_ns: int) -> str:
     """Show an instant, given in nanoseconds since the Unix epoch, in this machine's time zone."""
-    return datetime.fromtimestamp(unix_ns / 1e9, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    return local_instant(unix_ns, "%Y-%m-%d %H:%M")
 
 
 def in_milliseconds(value_ns: float | None) -> float | None:

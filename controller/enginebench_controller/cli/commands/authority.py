@@ -167,12 +167,19 @@ def list_(json: Json = False) -> None:
         print_json([_document(one) for one in issued])
         return
     states = [one.state(authority.clock()) for one in issued]
-    columns = [(name, False) for name in ("name", "kind", "role", "hosts", "ends", "state", "serial")]
-    title = f"Certificates of {authority.folder}, which ends at {authority.ends_at():%Y-%m-%d}"
+    columns = [(name, False) for name in ("name", "kind", "role", "hosts", "ends (UTC)", "state", "serial")]
+    title = f"Certificates of {authority.folder}, which ends at {authority.ends_at():%Y-%m-%d} UTC"
     print_table(title, columns, [_row(one, state) for one, state in zip(issued, states, strict=True)])
+    if (begins := authority.begins_at()) > authority.clock():
+        remark(f"the authority begins at {begins:%Y-%m-%d %H:%M} UTC: set the clock, or make another in its place")
     for one, state in zip(issued, states, strict=True):
-        if state is CertificateState.RENEW and one is _newest(issued, one.name):
-            remark(f"{one.name} ends at {one.ends_at:%Y-%m-%d}; renew it with `enginebench ca renew {one.name}`")
+        if one is not _newest(issued, one.name):
+            continue
+        renew = f"renew it with `enginebench ca renew {one.name}`"
+        if state is CertificateState.RENEW:
+            remark(f"{one.name} ends at {one.ends_at:%Y-%m-%d} UTC; {renew}")
+        elif state is CertificateState.NOT_YET:
+            remark(f"{one.name} begins at {one.begins_at:%Y-%m-%d %H:%M} UTC: set the clock, or {renew}")
 
 
 def _authority() -> "Authority":

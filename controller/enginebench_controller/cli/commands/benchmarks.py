@@ -49,6 +49,7 @@ from enginebench_controller.runs.searches.holding import interrupted
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.searches import search_of
 from enginebench_controller.store.store import Store
+from enginebench_controller.store.trends import misdated_words
 from enginebench_controller.verdicts.across import are_many
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.gate.stored import gate_of
@@ -69,6 +70,8 @@ def list_(json: Json = False, stores: Stores = None) -> None:
     """List the benchmarks, newest first."""
     home = home_to_read(stores or ())
     listed, searches = home.store.benchmarks(), home.store.searches()
+    if told := misdated_words(home.store.misdated()):
+        remark(told)
     if json:
         print_json(benchmark_list_document(listed, searches))
         return
@@ -167,7 +170,7 @@ def show(
             print_gate(gated)
         elif notes or not are_many(measurements):
             print_answers(answers_of(store, found, measurements, models))
-        title = f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}"
+        title = f"{found.name} ({found.id}), {instant(found.created_at_unix_ns, with_zone=True)}"
         print_outcomes(title, measurements, models, partial(store.benchmark_snapshots, found.id), notes=notes)
         if not (found.imported or home.reads) and (command := command_of(found.plan)) is not None:
             remark(f"measured by `{command}`; `enginebench rerun {found.id}` does it again")

@@ -27,6 +27,7 @@ from enginebench_controller.verdicts.doubts import flags
 from enginebench_controller.verdicts.ladder import Gain, Ladder, RungResult, ladder_of
 from enginebench_controller.verdicts.soundness import soundness
 from enginebench_controller.verdicts.words import UNKNOWN
+from enginebench_proto.agreed.typed import WHOLE
 
 
 def print_ladder(ladder: Ladder) -> None:
@@ -243,7 +244,7 @@ def show(
 
 def _sizes(text: str) -> tuple[int, ...]:
     parts = split(text) or []
-    if not all(part.isdecimal() and int(part) > 1 for part in parts):
+    if not all(WHOLE.fullmatch(part) and int(part) > 1 for part in parts):
         raise InputError(f"--batches {text!r} is not a list of batch sizes above 1, such as 4,8")
     return tuple(int(part) for part in parts)
 

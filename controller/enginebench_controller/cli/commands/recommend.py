@@ -15,7 +15,7 @@ from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout, write_asked
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import plan_options
-from enginebench_controller.cli.progress import Drawing, budget_bar, left_words, remind
+from enginebench_controller.cli.progress import Drawing, UploadWords, budget_bar, left_words, remind
 from enginebench_controller.cli.searches import AskedFiles, asked_of, conclude, keep_asked
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.ladders import check_chart_path
@@ -313,7 +313,9 @@ class RecommendProgress(Drawing):
         self._task: TaskID | None = None
         self._seconds = order.budget_s
         self._names_targets = bool(order.targets)
+        self._uploads = UploadWords(self._progress.console)
         self._ends = 0.0
+        self._sending_since: float | None = None
         self._told: set[str] = set()
         self._what = ""
         self._written = ProgressWriter(own_folder())
@@ -339,7 +341,7 @@ class RecommendProgress(Drawing):
 
     def learning(self, what: str, seconds_left: float) -> None:
         """See `RecommendWatcher`."""
-        self._ends, self._what = time.monotonic() + seconds_left, what
+        self._ends, self._what, self._sending_since = time.monotonic() + seconds_left, what, None
         if self._task is None:
             self._task = self._progress.add_task(what, total=self._seconds, left="")
             if self._progress.console.is_interactive:
@@ -355,15 +357,20 @@ class RecommendProgress(Drawing):
 
     def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
+        if self._sending_since is None:
+            self._sending_since = time.monotonic()  # it is not charged to the budget
+        words = self._uploads.words(case, sent_bytes, total_bytes)
+        if self._task is not None:
+            self._progress.update(self._task, description=words)
         self._tick()
 
     def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""
-        self._tick()
+        self._goes_on()
 
     def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
-        self._tick()
+        self._goes_on()
         if failure is not None and failure.message not in self._told:
             self._told.add(failure.message)
             self.said(f"{case.title}: {failure.message}")
@@ -371,8 +378,18 @@ class RecommendProgress(Drawing):
     def _tell(self, sentence: str) -> None:
         self._progress.console.print(plain(sentence), soft_wrap=True)
 
+    def _goes_on(self) -> None:
+        """What was to be sent is there."""
+        if self._sending_since is not None:
+            self._ends += time.monotonic() - self._sending_since
+            self._sending_since = None
+            if self._task is not None:
+                self._progress.update(self._task, description=self._what)
+        self._tick()
+
     def _tick(self) -> None:
-        left_s = max(0.0, self._ends - time.monotonic())
+        now = time.monotonic() if self._sending_since is None else self._sending_since
+        left_s = max(0.0, self._ends - now)
         if self._task is not None:
             self._progress.update(self._task, completed=self._seconds - left_s, left=left_words(left_s))
         self._written.learning(self._what, left_s)

@@ -19,7 +19,7 @@ from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.gate import checked_terms
 from enginebench_controller.plan.plan import parse_duration_ns
 from enginebench_controller.runs.gate import confirm
-from enginebench_controller.store.trends import TrendHistory
+from enginebench_controller.store.trends import TrendHistory, left_out_words
 from enginebench_controller.verdicts.alerts import (
     Alert,
     Cause,
@@ -36,6 +36,7 @@ from enginebench_controller.verdicts.alerts import (
 )
 from enginebench_controller.verdicts.gate.rule import exit_code
 from enginebench_controller.verdicts.words import UNKNOWN, change_words
+from enginebench_proto.agreed.names import as_name
 from enginebench_proto.agreed.words import SUFFIXES
 
 STYLES = {Finding.REGRESSION: "bold red", Finding.IMPROVEMENT: "bold green"}
@@ -77,9 +78,11 @@ def trend(
     if confirming and not find:
         raise InputError("--confirm is for what --alerts finds: write --alerts --confirm")
     checked_terms({"budget": budget})  # not after the first gate
-    home = default_home()
+    home, target = default_home(), as_name(target) if target else None
     digests = _digests(home, model)
     histories = [one for digest in digests for one in home.store.histories(digest, target, engine)]
+    if told := left_out_words([one for digest in digests for one in home.store.misdated(digest, target, engine)]):
+        remark(told)
     if not histories:
         # A nightly job is not wrong because it is new.
         if not any(home.store.histories(digest, target, engine, fewest=1) for digest in digests):
@@ -116,13 +119,13 @@ def _digests(home: Home, model: str | None) -> Sequence[str | None]:
         held = home.library.digest_of(file)
         found = [digest for digest in known if digest == held]
     elif file.suffix.lower() in SUFFIXES:  # gone since: the library took its stem as the name
-        found = [digest for digest, name in known.items() if name == file.stem]
+        found = [digest for digest, name in known.items() if as_name(name) == as_name(file.stem)]
     else:
-        wanted = model.removeprefix("zoo:")
-        found = [digest for digest, name in known.items() if name == wanted or digest.startswith(wanted)]
+        wanted = as_name(model.removeprefix("zoo:"))
+        found = [digest for digest, name in known.items() if as_name(name) == wanted or digest.startswith(wanted)]
     if not found:
         which = f"what is in {model!r} now" if is_file else f"no model {model!r}"
-        names = ", ".join(sorted(set(known.values()))[:8])
+        names = ", ".join(sorted(set(map(as_name, known.values())))[:8])
         told = f"{which} was {'not ' * is_file}measured, gates aside"
         raise InputError(told + (f"; these were: {names}" if names else ""))
     return found

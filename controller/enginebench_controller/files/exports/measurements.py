@@ -379,7 +379,10 @@ def _history(store: Store, measurements: Sequence[Measurement]) -> TrendHistory:
     for history in store.histories(one.model_digest, one.target, one.engine.name):
         if any(point.measurement_id == one.id for point in history.points):
             return history
-    raise InputError(f"measurement {one.id} has no history: it has no numbers, is a gate's, or was made only once")
+    raise InputError(
+        f"measurement {one.id} has no history: it has no numbers, is a gate's, was made only once, or is dated by a "
+        "clock that was wrong"
+    )
 
 
 _TEXTS: Mapping[ExportFormat, Callable[[Sequence[Told]], str]] = {

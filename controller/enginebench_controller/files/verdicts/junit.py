@@ -12,6 +12,7 @@ from enginebench_controller.verdicts.conditions import Check, ConditionOutcome
 from enginebench_controller.verdicts.gate.results import GateResult, MetricResult
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.words import compared_words
+from enginebench_proto.agreed.names import printable
 
 
 class _Found(StrEnum):
@@ -139,4 +140,4 @@ def _add(suite: ElementTree.Element, one: _Case) -> None:
 
 def _allowed(text: str) -> str:
     """The text without characters that XML 1.0 has no way to write."""
-    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(one if one in "\n\t" else printable(one) for one in text)

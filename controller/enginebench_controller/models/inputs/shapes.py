@@ -29,7 +29,8 @@ DTYPES = (
 
 _MAX_DIGITS = 18
 _SHAPE = re.compile(
-    r"(?:(?P<dtype>[a-z]+\d*):)?(?:(?P<dims>\d+(?:x\d+)*)|\[(?P<listed>\s*\d+(?:\s*,\s*\d+)*\s*)\])", re.IGNORECASE
+    r"(?:(?P<dtype>[a-z]+[0-9]*):)?(?:(?P<dims>[0-9]+(?:x[0-9]+)*)|\[(?P<listed>\s*[0-9]+(?:\s*,\s*[0-9]+)*\s*)\])",
+    re.IGNORECASE,
 )
 _SEPARATING = re.compile(r",(?![^\[\]]*\])")
 """A comma, but for those of `[1,3,224,224]`."""

@@ -42,8 +42,10 @@ def _array(item: InputTensor, generator: np.random.Generator) -> NDArray[Any]:
 
 
 _WORDS = {"ones": 1, "zeros": 0, "true": 1, "false": 0}
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 _RANGE = re.compile(rf"({_NUMBER})(?:\.\.({_NUMBER}))?", re.IGNORECASE)
+_THOUSANDS = re.compile(r"(?<![0-9])(?<![0-9]\.)[0-9]{1,3}\.[0-9]{3}(?![0-9])")
+"""Of an integer, what is a thousand in half of Europe and one elsewhere."""
 _WIDEST_INTEGER = 2**63 - 1
 """What the wire carries."""
 
@@ -95,6 +97,10 @@ def _values(tensor: InputTensor, text: str) -> InputValues:
         raise InputError(f"--input {tensor.name}: {error}") from None
     if _is_floating(tensor):
         return _numbers(tensor, ends)
+    if _THOUSANDS.search(text):
+        raise InputError(
+            f"--input {tensor.name}={text}: {tensor.dtype} holds integers: write digits alone, such as 1000"
+        )
     return _integers(tensor, ends)
 
 

@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import tomllib
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ from enginebench_controller.typed_paths import typed_path
 from enginebench_controller.verdicts.doubts import beyond_the_ceiling, computed_ahead, slower_when_fresh, too_many_cores
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_proto.agreed.durable import make_private_folder
+from enginebench_proto.agreed.typed import typed_text
 
 ENVIRONMENT = "check"
 FOLDER = "plugin-check"
@@ -194,9 +196,11 @@ def _check_readable(file: Path) -> None:
     """Raise `InputError` for what pip would refuse too, after a minute of installing what a check needs."""
     if file.is_file():
         try:
-            tomllib.loads(file.read_text(encoding="utf-8"))
+            tomllib.loads(typed_text(file))
         except ValueError as error:
             raise InputError(f"{file} cannot be read: {error}") from None
+        if file.read_bytes().startswith(BOM_UTF8):
+            raise InputError(f"{file} begins with a mark, which pip does not read: save it as UTF-8 without BOM")
 
 
 async def _installed(home: Home, project: str, requirement: str, tell: Tell, models: Sequence[str]) -> PluginCheck:

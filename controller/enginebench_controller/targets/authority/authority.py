@@ -143,6 +143,10 @@ class Authority:
         """When the authority's own certificate ends."""
         return self._certificate().not_valid_after_utc
 
+    def begins_at(self) -> datetime:
+        """When the authority's own certificate begins; later than now, where a clock was fast when it was made."""
+        return self._certificate().not_valid_before_utc
+
     def _create(self, name: str, days: int) -> None:
         make_private_folder(self.folder.parent)
         begin = self.clock()
@@ -160,7 +164,7 @@ class Authority:
 
     def _sign(self, wish: Issued, period: timedelta, public: ec.EllipticCurvePublicKey) -> Bundle:
         issuer = self._issuer()
-        issued = self._dated(wish, period, issuer.certificate.not_valid_after_utc)
+        issued = self._dated(wish, period, issuer.certificate)
         certificate = certificates.signed_certificate(issuer, public, issued)
         # Recorded before it is handed out: what is not on record could not be revoked.
         write_issued(self._issued_file, (*self.certificates(), issued))
@@ -171,8 +175,15 @@ class Authority:
             self.revocations_file.read_bytes(),
         )
 
-    def _dated(self, wish: Issued, period: timedelta, latest: datetime) -> Issued:
-        now = self.clock()
+    def _dated(self, wish: Issued, period: timedelta, own: x509.Certificate) -> Issued:
+        now, earliest, latest = self.clock(), own.not_valid_before_utc, own.not_valid_after_utc
+        if now < earliest:
+            raise InputError(
+                f"the certificate authority in {self.folder} begins at {earliest:%Y-%m-%d %H:%M} UTC, and the clock of "
+                f"this machine says {now:%Y-%m-%d %H:%M} UTC: set the clock; or, where it was wrong when the authority "
+                "was made, move that folder away, make another with `enginebench ca create`, and issue all "
+                "certificates anew"
+            )
         end = min(now + period, latest)
         if end <= now:
             raise InputError(

@@ -70,9 +70,8 @@ def authority_certificate(key: ec.EllipticCurvePrivateKey, name: str, begin: dat
 
 def signed_certificate(issuer: Issuer, public: ec.EllipticCurvePublicKey, issued: Issued) -> x509.Certificate:
     """Sign the certificate that a record describes."""
-    begin = datetime.fromtimestamp(issued.begins_at_unix_s, UTC)
     builder = (
-        _builder(_subject(issued.name), public, begin, issued.ends_at)
+        _builder(_subject(issued.name), public, issued.begins_at, issued.ends_at)
         .issuer_name(issuer.certificate.subject)
         .serial_number(int(issued.serial, 16))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

@@ -21,6 +21,7 @@ RENEW_AFTER_SHARE = 2 / 3
 class CertificateState(StrEnum):
     """What a certificate is worth now."""
 
+    NOT_YET = "not yet valid"
     VALID = "valid"
     RENEW = "renew soon"
     EXPIRED = "expired"
@@ -46,6 +47,11 @@ class Issued:
         return timedelta(seconds=self.ends_at_unix_s - self.begins_at_unix_s)
 
     @property
+    def begins_at(self) -> datetime:
+        """When it begins."""
+        return datetime.fromtimestamp(self.begins_at_unix_s, UTC)
+
+    @property
     def ends_at(self) -> datetime:
         """When it ends."""
         return datetime.fromtimestamp(self.ends_at_unix_s, UTC)
@@ -56,6 +62,8 @@ class Issued:
             return CertificateState.REVOKED
         if now >= self.ends_at:
             return CertificateState.EXPIRED
+        if now < self.begins_at:
+            return CertificateState.NOT_YET
         return (
             CertificateState.RENEW
             if now >= self.ends_at - self.period * (1 - RENEW_AFTER_SHARE)

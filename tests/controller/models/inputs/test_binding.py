@@ -190,7 +190,7 @@ def test_shapes_are_read_from_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1x", "axb", "-1x3", "1,3", "complex64:1x3", "1x3;2", "1 x 3", "[1,3", "[]", "[1x3]"]
+    "text", ["", "1x", "axb", "-1x3", "1,3", "complex64:1x3", "1x3;2", "1 x 3", "[1,3", "[]", "[1x3]", "٤x8", "[４,8]"]
 )
 def test_what_is_no_shape_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ModelError, match=r"is not a shape: .*1x3x224x224"):

@@ -26,6 +26,7 @@ INPUTS = (SR, MASK, IDS, SCALE, HALF)
         ("mask", "false", 0, 0),
         ("ids", "0..99", 0, 99),
         ("scale", "1", 1.0, 1.0),
+        ("scale", "1.000", 1.0, 1.0),
         ("scale", "-.5..0.5", -0.5, 0.5),
     ],
 )
@@ -41,6 +42,9 @@ def test_a_value_or_a_range_is_read(name: str, text: str, lowest: float, highest
         ("rs", "1", "no input of the model; did you mean 'sr'"),
         ("sr", "fast", "no value: write a number"),
         ("sr", "1.5", "which holds integers"),
+        ("sr", "16.000", "int64 holds integers: write digits alone, such as 1000"),
+        ("sr", "0..1.000", "holds integers: write digits alone"),
+        ("sr", "٤", "no value: write a number"),
         ("sr", "5..1", "its first number is the larger one"),
         ("sr", "9223372036854775808", "which holds"),
         ("mask", "2", "which holds 0 to 1"),

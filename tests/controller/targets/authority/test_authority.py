@@ -107,6 +107,25 @@ def test_no_certificate_outlives_the_authority(authority, tmp_path):
         at(tmp_path, NOON + 101 * DAY).issue(CertificateKind.CLIENT, "late", 1)
 
 
+@pytest.mark.fault(29)
+def test_nothing_is_issued_before_the_authority_begins(authority, tmp_path):
+    """Whichever clock was wrong: that of then, or that of now."""
+    authority.issue(CertificateKind.CLIENT, "known", 10)
+    early = at(tmp_path, NOON - 3 * 365 * DAY)
+    said = "begins at 2030-01-01 11:55 UTC, and the clock of this machine says 2027-01-02 12:00 UTC: set the clock"
+    for act in (
+        lambda: early.issue(CertificateKind.CLIENT, "now", 1),
+        lambda: early.issue(CertificateKind.AGENT, "ag", 1, hosts=["nuc"]),
+        lambda: early.renew("known"),
+    ):
+        with pytest.raises(InputError, match=said):
+            act()
+    assert [one.name for one in authority.certificates()] == ["known"]
+    assert early.begins_at() == NOON - timedelta(minutes=5)
+    slow = at(tmp_path, NOON - timedelta(minutes=4))
+    assert slow.issue(CertificateKind.CLIENT, "slow", 1).issued.state(NOON) is CertificateState.VALID
+
+
 def test_a_name_has_one_certificate_until_it_ends_or_is_revoked(authority, tmp_path):
     authority.issue(CertificateKind.CLIENT, "ci", 10)
     for kind in CertificateKind:
@@ -159,9 +178,17 @@ def test_a_revocation_is_signed_and_names_every_certificate_in_force(authority):
 
 def test_states_follow_the_clock(authority):
     issued = authority.issue(CertificateKind.CLIENT, "ci", 90).issued
-    states = [issued.state(NOON + days * DAY) for days in (0, 59, 61, 90)]
-    assert states == [CertificateState.VALID, CertificateState.VALID, CertificateState.RENEW, CertificateState.EXPIRED]
+    states = [issued.state(NOON + days * DAY) for days in (-1, 0, 59, 61, 90)]
+    assert [*map(str, states)] == ["not yet valid", "valid", "valid", "renew soon", "expired"]
     assert authority.revoke("ci")[0].state(NOON) is CertificateState.REVOKED
+
+
+def test_what_a_fast_clock_issued_can_be_renewed_and_revoked(authority, tmp_path):
+    at(tmp_path, NOON + 50 * DAY).issue(CertificateKind.CLIENT, "ci", 20)
+    with pytest.raises(InputError, match="there is a certificate for 'ci' already"):
+        authority.issue(CertificateKind.CLIENT, "ci", 20)
+    assert authority.renew("ci").issued.ends_at == NOON + 20 * DAY
+    assert len(authority.revoke("ci")) == 2
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "-x", "ä", "x" * 64, "a\n"])

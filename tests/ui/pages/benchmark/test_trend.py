@@ -131,6 +131,22 @@ def test_the_chart_has_the_times_of_the_table(monkeypatch):
         time.tzset()
 
 
+def test_in_the_hour_that_comes_twice_the_line_goes_on_and_rows_tell_the_two_apart(monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        first_ns = 1_792_889_400_000_000_000  # 2026-10-25 00:50 UTC, twenty minutes before the second
+        points = [point(number, 4.0, at_unix_ns=first_ns + number * 1_200 * 10**9) for number in (0, 1)]
+        shown = tracks(points, {"fake"})
+        figure = trend_figure(shown, LENS, EngineLooks())
+        assert [f"{one:%H:%M}" for one in figure.data[0].x] == ["01:50", "02:10"], "Plotly drops the offsets"
+        assert figure.layout.xaxis.title.text == "time (CET)" and "%M} CET:" in figure.data[0].hovertemplate
+        assert [row["When"] for row in trend_rows(shown, LENS)] == ["2026-10-25 02:10 CET", "2026-10-25 02:50 CEST"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_rows_are_newest_first_with_the_change_from_the_point_before():
     rows = trend_rows(tracks(POINTS, {"fake"}), LENS)
 

@@ -14,7 +14,7 @@ from enginebench_controller.stats.summary import mean_interval
 from enginebench_controller.store.benchmarks import Relatives
 from enginebench_controller.store.samples import LatencyCurve
 from enginebench_controller.store.store import Store
-from enginebench_controller.store.trends import TrendHistory, TrendPoint
+from enginebench_controller.store.trends import TrendHistory, TrendPoint, left_out_words
 from enginebench_controller.verdicts.across import AcrossTargets, across_targets, kind_of
 from enginebench_controller.verdicts.alerts import Findings, findings
 from enginebench_controller.verdicts.answers import Answer, answers_of
@@ -72,6 +72,13 @@ def relatives(store: Store, benchmark_id: str) -> Relatives:
 def trend(store: Store, measurement_id: str) -> tuple[TrendPoint, ...]:
     """Return a measurement and its like in all benchmarks, oldest first."""
     return store.trend(measurement_id)
+
+
+@kept(8)
+def left_out_of_trend(store: Store, measurement_id: str) -> str | None:
+    """Return, in a sentence, what trends of the model of a measurement leave out, as a wrong clock dated it."""
+    measured = store.measurement(measurement_id)
+    return left_out_words(store.misdated(measured.model_digest, measured.target))
 
 
 @kept(8)

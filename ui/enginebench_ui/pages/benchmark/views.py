@@ -332,6 +332,8 @@ def show_trend(choice: ChosenLines, bar: DeltaGenerator) -> None:
         return
     with reading.banner_on_error():
         shown = tracks(stored.trend(measurement.id), {line.first.engine.name for line in choice.lines})
+        if told := stored.left_out_of_trend(measurement.id):
+            st.warning(inert(f"{told}."))
     lens = TrendLens(figure, choice.statistic, cell[0], choice.benchmark.id)
     _show_tracks(shown, lens)
     _show_alerts(measurement, [line.first.engine.name for line in choice.lines])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from math import hypot
 
 import plotly.graph_objects as go
@@ -123,11 +123,13 @@ def trend_figure(shown: Sequence[Track], lens: TrendLens, engines: EngineLooks) 
     drawn = go.Figure()
     looks = engines.of_series((track.key, track.points[0].engine.name) for track in shown)
     values = [lens.value(point).value for track in shown for point in track.points]
+    zone = _one_zone(shown)
     for track in shown:
         if any(lens.value(point).value is not None for point in track.points):
-            drawn.add_trace(_line(track, looks[track.key], lens))
+            drawn.add_trace(_line(track, looks[track.key], lens, zone))
     if not drawn.data:
         return None
+    drawn.update_xaxes(title=drawn_text(f"time ({zone.tzname(None)})"))
     drawn.update_yaxes(**value_axis(UNITS[lens.figure], values))
     return drawn.update_layout(height=HEIGHT_PX, margin=MARGINS, legend=LEGEND, showlegend=True)
 
@@ -179,10 +181,19 @@ def _track_name(point: TrendPoint, options: Mapping[str, str]) -> str:
     return " · ".join(filter(None, (engine, options[options_in_full(point.options)], origin_words(point))))
 
 
-def _line(track: Track, look: EngineLook, lens: TrendLens) -> go.Scatter:
+def _one_zone(shown: Sequence[Track]) -> timezone:
+    """This machine's time as it was at the newest point, for all of them: Plotly drops offsets, and 03:00 CEST is 02:00
+    CET, so that a line with both would run backwards in autumn.
+    """
+    newest_ns = max((point.at_unix_ns for track in shown for point in track.points), default=0)
+    then = datetime.fromtimestamp(newest_ns / 1e9, UTC).astimezone()
+    return timezone(then.utcoffset() or timedelta(), then.tzname() or "")
+
+
+def _line(track: Track, look: EngineLook, lens: TrendLens, zone: timezone) -> go.Scatter:
     values = [lens.value(point) for point in track.points]
     return go.Scatter(
-        x=[datetime.fromtimestamp(point.at_unix_ns / 1e9, UTC).astimezone() for point in track.points],
+        x=[datetime.fromtimestamp(point.at_unix_ns / 1e9, zone) for point in track.points],
         y=[value.value for value in values],
         error_y={
             "type": "data",
@@ -204,8 +215,8 @@ def _line(track: Track, look: EngineLook, lens: TrendLens) -> go.Scatter:
         },
         customdata=[[_hover_name(point), drawn_text(point.engine.version or "unknown")] for point in track.points],
         hovertemplate=(
-            f"%{{x|%Y-%m-%d %H:%M}}: %{{y:,.4~r}} {UNITS[lens.figure]}<br>version %{{customdata[1]}}<br>"
-            "%{customdata[0]}<extra>%{fullData.name}</extra>"
+            f"%{{x|%Y-%m-%d %H:%M}} {drawn_text(zone.tzname(None))}: %{{y:,.4~r}} {UNITS[lens.figure]}<br>"
+            "version %{customdata[1]}<br>%{customdata[0]}<extra>%{fullData.name}</extra>"
         ),
     )
 

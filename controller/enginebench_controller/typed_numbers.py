@@ -1,0 +1,61 @@
+"""Numbers as people type them, in ASCII and with a point; what means another number elsewhere is refused.
+
+Of "1.000" pydantic makes 1, which is a thousand to half of Europe; the comma of "1,024" parts two values.
+"""
+
+import re
+from itertools import pairwise
+from typing import Any
+
+from enginebench_proto.agreed.typed import WHOLE
+
+NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+NANOSECONDS = {"ns": 1.0, "us": 1e3, "\u00b5s": 1e3, "\u03bcs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
+"""By unit; a micro is the sign of that name, or the Greek letter, which looks the same."""
+TIME_UNIT = "|".join(NANOSECONDS)
+
+_ZERO_LED = re.compile("0[0-9]+")
+_COMMA = re.compile(r"(?<=[0-9]),(?=[0-9])")
+_THOUSANDS = re.compile(r"(?<![0-9.,])([1-9][0-9]{0,2}),([0-9]{3})(?![0-9,.])")
+_BEFORE_THOUSANDS, _THOUSANDS_LEFT = re.compile("[1-9][0-9]{0,2}"), re.compile(r"0[0-9]{2}(?:\.[0-9]+)?")
+_SHOWN, _LONGEST = 40, 200
+
+
+def plain_whole(value: Any) -> Any:
+    """A value for a whole number, as it is: a text of plain digits, or what a document has. Raises `ValueError`.
+
+    Texts that are no number at all, and those below 0, are left to who checks the bounds.
+    """
+    if isinstance(value, bool | float):
+        raise ValueError(f"{value!r} is not a whole number")  # noqa: TRY004  # pydantic tells no other as a mistake
+    if not isinstance(value, str) or not any(map(str.isdecimal, value)):
+        return value
+    digits = value.strip().removeprefix("-")
+    if _ZERO_LED.fullmatch(digits) and digits.strip("0"):
+        raise ValueError(f"{value[:_SHOWN]!r} begins with 0: write {digits.lstrip('0')[:_SHOWN]}")
+    if not WHOLE.fullmatch(digits):
+        raise ValueError(f"{value[:_SHOWN]!r} is not a whole number: write digits alone, such as 1000")
+    return value
+
+
+def undivided(values: Any) -> Any:
+    """The parts of a list, as they are. Raises `ValueError` where one is what a comma in a number leaves: "024"."""
+    for one, behind in pairwise(values) if isinstance(values, list | tuple) else ():
+        if not (isinstance(one, str) and isinstance(behind, str) and re.fullmatch(NUMBER, one)):
+            continue
+        if _BEFORE_THOUSANDS.fullmatch(one) and _THOUSANDS_LEFT.fullmatch(behind):
+            raise ValueError(f"'{one},{behind}' is two values: write {one}{behind}")
+        if _ZERO_LED.fullmatch(behind):
+            few = behind.lstrip("0") or "0"
+            raise ValueError(f"'{one},{behind}' is two values: write {one},{few}, or {one}.{behind} with a point")
+    return values
+
+
+def pointed(text: str, form: str = ".*") -> str:
+    """What to write for a text that is of this form but for the comma in a number; "" for any other."""
+    with_point = _COMMA.sub(".", text.strip(), count=1)
+    if len(text) > _LONGEST or with_point == text.strip() or not re.fullmatch(form, with_point):
+        return ""
+    whole = _THOUSANDS.sub(r"\1\2", text.strip(), count=1)
+    instead = "" if whole == text.strip() else f"{whole}, or "
+    return f"write {instead}{with_point}, with a point"
