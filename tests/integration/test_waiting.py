@@ -1,6 +1,7 @@
 """A command that waits for another one, for its turn on this machine or for the results, can be interrupted."""
 
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -33,6 +34,21 @@ def test_ctrl_c_ends_a_command_that_waits_for_another(bench: Bench, model: Path)
             waiting.kill()
     assert waiting.returncode == 130
     assert remarks == "error: interrupted; what was finished is stored\n"
+
+
+def test_ctrl_c_ends_a_question_to_a_silent_target_at_once_and_nothing_is_called_stored(bench: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        bench.cli("targets", "add", "mute", f"127.0.0.1:{server.getsockname()[1]}")
+        command = [sys.executable, "-m", "enginebench_controller", "targets", "check"]
+        asking = subprocess.Popen(command, env=bench.variables, stderr=subprocess.PIPE, text=True)
+        try:
+            assert asking.stderr is not None
+            assert asking.stderr.readline() == "waiting for mute (up to 15 s)\n"
+            asking.send_signal(signal.SIGINT)
+            _, remarks = asking.communicate(timeout=30)
+        finally:
+            asking.kill()
+    assert (asking.returncode, remarks) == (130, "error: interrupted\n")
 
 
 def test_a_second_ctrl_c_leaves_a_result_that_waits_for_the_store_to_be_resumed(

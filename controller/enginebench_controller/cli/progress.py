@@ -1,5 +1,6 @@
 """How a benchmark or a gate is coming along, on stderr: a bar with the time left, and a line for what has finished."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -90,6 +91,29 @@ class _Both:
             one.finished(case, outcome_id, status, failure)
 
 
+class UploadWords:
+    """The words for uploads, which without a terminal are also told now and then: they may take many minutes."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._uploads = Uploads(clock)
+        self._clock = clock
+        self._is_drawn = console.is_interactive
+        self._next_s: dict[tuple[str, int], float] = {}
+
+    def words(self, case: Case, sent_bytes: int, total_bytes: int) -> str:
+        """See `Uploads`."""
+        words = self._uploads.words(case, sent_bytes, total_bytes)
+        if not self._is_drawn:
+            now_s, one = self._clock(), (case.target, total_bytes)
+            if now_s >= self._next_s.setdefault(one, now_s + QUICK_S):
+                self._next_s[one] = now_s + TELL_EVERY_S
+                remark(f"{case.target}: {words}")
+        return words
+
+
+QUICK_S, TELL_EVERY_S = 2.0, 30.0
+"""An upload that has lasted so long is told in a log, and then every so often."""
+
 REDRAWS_PER_SECOND = 2
 """What is measured may run on this very machine, and each time costs it 2 ms of a processor."""
 
@@ -155,7 +179,7 @@ class LiveReporter(Drawing):
             console=stderr(),
         )
         super().__init__(bar)
-        self._uploads = Uploads()
+        self._uploads = UploadWords(bar.console)
         self._current_ns: dict[str, int] = {}
         self._task: TaskID | None = None
         self._cases = 0
@@ -289,7 +313,7 @@ class GateProgress(Drawing, Reporter):
 
     def __init__(self) -> None:
         super().__init__(budget_bar())
-        self._uploads = Uploads()
+        self._uploads = UploadWords(self._progress.console)
         self._task: TaskID | None = None
         self._told = 0
         self._unknown = set[str]()
@@ -338,8 +362,9 @@ class GateProgress(Drawing, Reporter):
 
     def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
+        words = self._uploads.words(case, sent_bytes, total_bytes)
         if self._task is not None:
-            self._progress.update(self._task, description=self._uploads.words(case, sent_bytes, total_bytes))
+            self._progress.update(self._task, description=words)
 
     def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""

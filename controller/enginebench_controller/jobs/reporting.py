@@ -91,30 +91,40 @@ def _expected_s(case: Case) -> float:
     return expected_ns(case.configuration.stop) / 1e9
 
 
+STALL_S = 5.0
+"""An upload of which no more has arrived for so long has no pace."""
+
+
 class Uploads:
     """What is told of files on their way to targets: how far each has come, and how long the rest of it takes so.
 
-    A case's files come one behind the other. `clock` is in seconds; the pace is that since a file was first told of.
+    A case's files come one behind the other. `clock` is in seconds; the pace is that since a file was first told of,
+    or has moved again.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._last: dict[str, tuple[int, int]] = {}
+        self._last: dict[str, tuple[int, int, float]] = {}
         self._first: dict[str, tuple[int, float]] = {}
 
     def words(self, case: Case, sent_bytes: int, total_bytes: int) -> str:
         """Say that so much of the present file of a case has arrived: "uploading 3 of 5 MB, 14 s left"."""
-        last_bytes, last_total_bytes = self._last.get(case.outcome_id, (0, 0))
-        if total_bytes != last_total_bytes or sent_bytes < last_bytes:
-            self._first[case.outcome_id] = sent_bytes, self._clock()
-        self._last[case.outcome_id] = sent_bytes, total_bytes
+        now_s = self._clock()
+        last_bytes, last_total_bytes, moved_s = self._last.get(case.outcome_id, (0, 0, now_s))
+        is_stalled = sent_bytes == last_bytes and now_s - moved_s > STALL_S
+        if total_bytes != last_total_bytes or sent_bytes < last_bytes or is_stalled:
+            self._first[case.outcome_id] = sent_bytes, now_s
+        if sent_bytes != last_bytes or total_bytes != last_total_bytes:
+            moved_s = now_s
+        self._last[case.outcome_id] = sent_bytes, total_bytes, moved_s
         first_bytes, since_s = self._first[case.outcome_id]
-        taken_s = self._clock() - since_s
+        taken_s = now_s - since_s
         left = ""
         if first_bytes < sent_bytes < total_bytes and taken_s > 0:
             left_s = taken_s * (total_bytes - sent_bytes) / (sent_bytes - first_bytes)
             left = f", {duration_words(max(1.0, left_s))} left"
-        return f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB{left}"
+        scale, unit = (1e6, "MB") if total_bytes >= 1e6 else (1e3, "kB")
+        return f"uploading {sent_bytes / scale:.0f} of {total_bytes / scale:.0f} {unit}{left}"
 
 
 WRITE_EVERY_S = 0.5

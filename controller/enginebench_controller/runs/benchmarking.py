@@ -28,6 +28,7 @@ from enginebench_controller.runs.keeping import keeper
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn, remind
 from enginebench_controller.runs.undertaking import Pending, PlanClaim, Undertaking, sweep_inputs, written
 from enginebench_controller.targets.session import TargetSession, means_own_agent, once_listed, open_session
+from enginebench_proto.agreed.names import as_name
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def _models(plan: Plan) -> list[str]:
 
 
 def _new_benchmark(order: BenchmarkOrder, digests: dict[str, str], expansion: Expansion) -> Benchmark:
-    name = order.plan.name or ", ".join(model.rpartition("/")[2] for model in order.plan.models)
+    name = as_name(order.plan.name or ", ".join(model.rpartition("/")[2] for model in order.plan.models))
     return Benchmark(
         id=uuid.uuid4().hex[:12],
         name=name,

@@ -120,6 +120,7 @@ async def execute(
             async with asyncio.TaskGroup() as tasks:
                 for group in groups:
                     tasks.create_task(_settle_cancelled(bench, group, benchmark_id, keep))
+        remote_run.say_who_was_not_told(bench)
         raise
 
 
@@ -417,6 +418,7 @@ def _waits_for_the_store(group: Group) -> bool:
 
 
 async def _settle_cancelled(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
+    bench.telling_s.setdefault(group.case.target, 0.0)
     for member in group.members:
         if not member.settled:
             await keep(outcome.without_numbers(member.case, benchmark_id, member.outcome_id, CANCELLED), ())

@@ -27,9 +27,10 @@ from enginebench_controller.records.model import with_lineage
 from enginebench_controller.runs import groups, outcome, remote_run
 from enginebench_controller.runs.busy_store import patiently
 from enginebench_controller.runs.groups import uninterrupted
-from enginebench_controller.runs.remote_run import Announce, Bench, remind
+from enginebench_controller.runs.remote_run import Announce, Bench, remind, say_who_was_not_told
 from enginebench_controller.runs.undertaking import ATTEMPTS, Pending, PlanClaim, Undertaking, sweep_inputs, written
 from enginebench_controller.targets.session import TargetSession, once_listed, open_session
+from enginebench_proto.agreed.names import as_name
 from enginebench_proto.v1 import run_pb2
 
 
@@ -97,6 +98,7 @@ async def _carry_out(passes: "Passes", bench: Bench, claim: PlanClaim) -> list[P
             one for one in undertakings if not remembered.isdisjoint(one.run_ids) or (one.ended and not one.settled)
         ]
         claim.leave([one.case for one in left])
+        say_who_was_not_told(bench)
         raise
     await remind(bench)
     if not any(bench.remembered.values()):
@@ -116,7 +118,7 @@ def _expand(order: ProfileOrder, plan: Plan, session: TargetSession, binder: Bin
 def _pass_order(order: ProfileOrder, session: TargetSession) -> PassOrder:
     return PassOrder(
         id=order.id or uuid.uuid4().hex[:12],
-        name=order.plan.name,
+        name=as_name(order.plan.name) if order.plan.name else None,
         created_at_unix_ns=time.time_ns(),
         plan=order.plan.document() | {"sparsities": list(order.sparsities)},
         hosts={snapshot.target: snapshot.host for snapshot in session.snapshots},

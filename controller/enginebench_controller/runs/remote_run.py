@@ -18,6 +18,7 @@ from enginebench_controller.records import Failure, InputFile, ModelFile, ModelV
 from enginebench_controller.runs.sample_file import SampleFile
 from enginebench_controller.targets.channels import OPEN_SECONDS
 from enginebench_controller.targets.client import CALL_SECONDS, AgentClient
+from enginebench_controller.targets.local_agent import remark
 from enginebench_controller.verdicts.disturbances import waiting_for
 from enginebench_proto.agreed import logs
 from enginebench_proto.v1 import run_pb2
@@ -32,8 +33,13 @@ RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 4.0
 UPLOADS_AT_ONCE = 32
 """Of a thousand targets that lack a model: what is under way to each lies in memory, and they share one line."""
 CANCEL_SECONDS = 5.0
-LOOK_SECONDS = 3.0
-"""So long a lost target is given to answer once more, before each of its further cases."""
+"""So long each target is given to hear that a command was cancelled, and to forget its runs: somebody waits."""
+LOOK_SECONDS, NEXT_LOOK_SECONDS = CALL_SECONDS, 5.0
+"""So long a lost target is given to answer once more, before its next case, and before each of those behind that: where
+the line is there again, connecting anew takes several round trips.
+"""
+TELL_AGAIN_SECONDS = 2.0
+"""How often it is told of an upload how far it is, where it is no further."""
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +48,7 @@ class Reporter(Protocol):
     """Who wants to know how a benchmark is coming along, or of some of it only. All calls come from one thread."""
 
     def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
-        """`sent_bytes` of a file of `total_bytes` have reached the target."""
+        """`sent_bytes` of a file of `total_bytes` have reached the target; told again while it is no more."""
         return
 
     def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
@@ -71,9 +77,11 @@ device runs: what it starts has ended when it returns. It raises nothing for wha
 class Bench:
     """What cases are carried out with: the connections, where files lie and may lie, and what has happened so far.
 
-    `remembered` are the runs, by target, that it could not be told to forget. Where it `is_step` of a search, a target
-    that is lost, or somebody else's for now, ends it as a kill does, with all left to be resumed: that says nothing of
-    the cases, and what is decided of them would be final.
+    `remembered` are the runs, by target, that it could not be told to forget, and `telling_s` how much of the limit for
+    that has passed, where its last run was cancelled. Of the `lost_targets`, with the reason, the `silent_targets` were
+    asked once more in vain. Where it `is_step` of a search, a target that is lost, or somebody else's for now, ends it
+    as a kill does, with all left to be resumed: that says nothing of the cases, and what is decided of them would be
+    final.
     """
 
     clients: Mapping[str, AgentClient]
@@ -85,7 +93,9 @@ class Bench:
     send_on: SendOn | None = None
     is_step: bool = False
     lost_targets: dict[str, str] = field(default_factory=dict)
+    silent_targets: set[str] = field(default_factory=set)
     remembered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    telling_s: dict[str, float] = field(default_factory=dict)
     uploads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UPLOADS_AT_ONCE))
     _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
@@ -112,23 +122,33 @@ async def meet(bench: Bench, target: str, engines: Iterable[str]) -> None:
 
 async def _bring(bench: Bench, case: Case, file: ModelFile | InputFile, path: Path) -> None:
     client, silence = bench.clients[case.target], _Silence()
-    sent_bytes, kept_bytes = 0, 0
+    sent_bytes, kept_bytes, reached_bytes = 0, 0, 0
 
     def on_sent(offset_bytes: int, size_bytes: int) -> None:
-        nonlocal sent_bytes
+        nonlocal sent_bytes, reached_bytes
         sent_bytes += size_bytes
+        reached_bytes = offset_bytes
         bench.reporter.uploading(case, offset_bytes, file.size_bytes)
 
+    async def tell_again() -> None:
+        while True:
+            await asyncio.sleep(TELL_AGAIN_SECONDS)
+            bench.reporter.uploading(case, reached_bytes, file.size_bytes)
+
     async def rest() -> None:
-        nonlocal kept_bytes
+        nonlocal kept_bytes, reached_bytes
         if (offset_bytes := await client.committed_bytes(file)) is None:
             return
         # What was sent and not kept is sent again: only what the agent has for good brings the end nearer.
         if offset_bytes > kept_bytes:
             silence.ends()
-        kept_bytes = offset_bytes
+        kept_bytes = reached_bytes = offset_bytes
         async with bench.uploads:
-            await client.upload(file, path, offset_bytes, on_sent)
+            telling = asyncio.create_task(tell_again())
+            try:
+                await client.upload(file, path, offset_bytes, on_sent)
+            finally:
+                telling.cancel()
 
     await _persist(rest, silence)
     _log.info("file there", extra=logs.told(target=case.target, sha256=file.sha256, sent_bytes=sent_bytes))
@@ -137,6 +157,7 @@ async def _bring(bench: Bench, case: Case, file: ModelFile | InputFile, path: Pa
 async def start(bench: Bench, case: Case, spec: run_pb2.RunSpec) -> None:
     """Queue a run of the case."""
     await _persist(lambda: bench.clients[case.target].start(spec, bench.wait_quiet_ns))
+    bench.telling_s.pop(case.target, None)
     engine = f"{spec.engine}@{spec.environment}"
     _log.info("run started", extra=logs.told(run=spec.run_id, target=case.target, engine=engine, model=case.model.name))
 
@@ -201,18 +222,36 @@ async def received(
 
 async def cancel(bench: Bench, case: Case, run_id: str) -> None:
     """End a run, if the target still knows it and answers."""
+    begun = time.monotonic()
     with contextlib.suppress(AgentError, UnreachableError, TimeoutError):
         await asyncio.wait_for(bench.clients[case.target].cancel(run_id), CANCEL_SECONDS)
+    bench.telling_s[case.target] = time.monotonic() - begun
 
 
 async def acknowledge(bench: Bench, case: Case, run_id: str) -> None:
-    """Let the agent forget a run whose outcome is stored; one that cannot be told is among those `remembered`."""
-    bench.remembered[case.target].add(run_id)
-    if case.target not in bench.lost_targets:
-        with contextlib.suppress(UnreachableError, AgentError):
-            await bench.clients[case.target].acknowledge(run_id)
-            _log.info("result acknowledged", extra=logs.told(run=run_id, target=case.target))
-            bench.remembered[case.target].discard(run_id)
+    """Let the agent forget a run whose outcome is stored; one that cannot be told is among those `remembered`.
+
+    Where its last run was cancelled, this takes no more than what that has left of `CANCEL_SECONDS`.
+    """
+    target, begun = case.target, time.monotonic()
+    bench.remembered[target].add(run_id)
+    if target in bench.lost_targets:
+        return
+    told_s = bench.telling_s.get(target)
+    with contextlib.suppress(UnreachableError, AgentError, TimeoutError):
+        async with asyncio.timeout(None if told_s is None else CANCEL_SECONDS - told_s):
+            await bench.clients[target].acknowledge(run_id)
+        _log.info("result acknowledged", extra=logs.told(run=run_id, target=target))
+        bench.remembered[target].discard(run_id)
+    if told_s is not None:
+        bench.telling_s[target] = told_s + time.monotonic() - begun
+
+
+def say_who_was_not_told(bench: Bench) -> None:
+    """Of a command that was cancelled: which targets still have runs of it."""
+    for target, run_ids in bench.remembered.items():
+        if run_ids:
+            remark.get()(f"{target} could not be told: `enginebench resume` clears it")
 
 
 async def remind(bench: Bench) -> None:
@@ -234,13 +273,22 @@ async def look_again(bench: Bench, target: str) -> None:
     if target not in bench.lost_targets:
         return
     client = bench.clients[target]
-    with contextlib.suppress(AgentError, UnreachableError, TimeoutError):
-        async with asyncio.timeout(LOOK_SECONDS):
+    limit_s = NEXT_LOOK_SECONDS if target in bench.silent_targets else LOOK_SECONDS
+    try:
+        async with asyncio.timeout(limit_s):
             await _persist(client.host)
-            for run_id in tuple(bench.remembered[target]):
-                await drop(client, run_id)
-                bench.remembered[target].discard(run_id)
-        bench.lost_targets.pop(target, None)  # cases of its other devices look too
+    except (UnreachableError, TimeoutError):
+        bench.silent_targets.add(target)
+        bench.lost_targets[target] = f"it was lost before, and did not answer again within {limit_s:g} s"
+        return
+    except AgentError:
+        return
+    bench.lost_targets.pop(target, None)  # cases of its other devices look too
+    bench.silent_targets.discard(target)
+    with contextlib.suppress(AgentError, UnreachableError):  # else `remind` or a resume does
+        for run_id in tuple(bench.remembered[target]):
+            await drop(client, run_id)
+            bench.remembered[target].discard(run_id)
 
 
 async def drop(client: AgentClient, run_id: str) -> None:

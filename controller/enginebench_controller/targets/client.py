@@ -23,7 +23,8 @@ from enginebench_controller.errors import (
     UnreachableError,
 )
 from enginebench_controller.records import HostFacts, InputFile, ModelFile
-from enginebench_controller.targets.channels import PASSING, START, Obstacle, find_obstacle
+from enginebench_controller.records.possible import EARLIEST_UNIX_NS
+from enginebench_controller.targets.channels import SEE_TO_THE_LINE, START, Obstacle, find_obstacle
 from enginebench_controller.targets.connections import Connection, Connections, Stubs
 from enginebench_controller.targets.sending import ASK_SECONDS, Sending
 from enginebench_controller.wire.fields import optional
@@ -33,10 +34,6 @@ from enginebench_proto.v1 import agent_pb2, host_pb2, model_pb2, reservation_pb2
 OWN_VERSION = importlib.metadata.version("enginebench")
 OWN_REVISION = max(host_pb2.WireRevision.values())
 _MOST_CHARACTERS = 40
-
-
-EARLIEST_UNIX_NS = 1_577_836_800_000_000_000
-"""2020: there was no enginebench before."""
 
 
 def skew_sentence(target: str, host: HostFacts) -> str | None:
@@ -159,7 +156,9 @@ class AgentClient:
         request = agent_pb2.ListEnginesRequest(
             refresh=refresh, within_ns=round((within_s or 0) * 1e9), names=sorted(names)
         )
-        answer = await self._call(lambda to: to.agent.ListEngines(request, timeout=DISCOVERY_SECONDS))
+        answer = await self._call(
+            lambda to: to.agent.ListEngines(request, timeout=DISCOVERY_SECONDS), DISCOVERY_SECONDS
+        )
         return list(answer.engines), list(answer.peaks)
 
     async def committed_bytes(self, file: ModelFile | InputFile) -> int | None:
@@ -182,6 +181,7 @@ class AgentClient:
             await self._call(lambda to: to.models.Upload(sending.parts()))
             sending.taken()
         finally:
+            sending.stop()
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
@@ -270,14 +270,14 @@ class AgentClient:
         request = reservation_pb2.ReleaseRequest(holder=holder)
         return await self._call(lambda to: to.reservations.Release(request, timeout=CALL_SECONDS))
 
-    async def _call(self, call: Callable[[Stubs], Awaitable[T]]) -> T:
+    async def _call(self, call: Callable[[Stubs], Awaitable[T]], limit_s: float | None = None) -> T:
         async with self._connection.used() as to:
             try:
                 return await call(to)
             except grpc.aio.AioRpcError as error:
-                raise self._translated(error) from error
+                raise self._translated(error, limit_s) from error
 
-    def _translated(self, error: grpc.aio.AioRpcError) -> Exception:
+    def _translated(self, error: grpc.aio.AioRpcError, limit_s: float | None = None) -> Exception:
         if error.details() == STATUS_LOST:
             return UnreachableError(
                 f"target {self.name!r} did not take what was sent, and why is in its agent's log only"
@@ -287,8 +287,8 @@ class AgentClient:
         if error.code() == grpc.StatusCode.ABORTED:
             return UnreachableError(f"target {self.name!r}: {error.details()}")
         if error.code() in GONE:
-            obstacle = find_obstacle(error.details(), self.address)
-            return UnreachableError(self._unreachable(obstacle), lasting=obstacle not in PASSING)
+            obstacle = find_obstacle(error, self.address, limit_s or CALL_SECONDS)
+            return UnreachableError(self._unreachable(obstacle), lasting=not obstacle.is_passing)
         if error.code() == grpc.StatusCode.UNIMPLEMENTED:
             return self._too_old(error.details() or "")
         if error.code() == grpc.StatusCode.NOT_FOUND:
@@ -298,6 +298,8 @@ class AgentClient:
 
     def _unreachable(self, obstacle: Obstacle) -> str:
         where = f"target {self.name!r} at {self.address}"
+        if obstacle.remedy == SEE_TO_THE_LINE:
+            return f"{where} does not answer{obstacle.because}: {SEE_TO_THE_LINE}"
         if obstacle.remedy != START:
             return f"{where} cannot be used, as {obstacle.cause}: {obstacle.remedy}"
         return (

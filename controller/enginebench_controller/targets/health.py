@@ -1,8 +1,9 @@
 """Whether targets answer: asked of all at once, each for no longer than a limit."""
 
 import asyncio
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +22,8 @@ from enginebench_controller.wire.fields import optional
 from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc
 
 _AT_ONCE = 32
+PATIENCE_SECONDS = 2.0
+"""Who waits for longer is told for whom."""
 
 
 class Health(StrEnum):
@@ -57,22 +60,65 @@ class HealthAnswer:
         return f"{where} does not answer ({self.cause}): {self.remedy}" if self.remedy else f"{where}: {self.cause}"
 
 
-def ask_health(targets: Sequence[Target], limit_s: float, tls: Path | None = None) -> tuple[HealthAnswer, ...]:
+def ask_health(
+    targets: Sequence[Target],
+    limit_s: float,
+    tls: Path | None = None,
+    waiting: Callable[[Sequence[Target]], object] = lambda _: None,
+) -> tuple[HealthAnswer, ...]:
     """Ask the standard health service of every target, 32 at a time.
 
-    Takes about `limit_s` at most for these, and as much again where there are tunnels to open first. Never raises.
-    `tls` is the folder of the client's certificate, by default that of the user's home.
+    Takes about `limit_s` at most for these, and as much again where there are tunnels to open first. Raises nothing of
+    its own, and where it is interrupted ends at once. `tls` is the folder of the client's certificate, by default that
+    of the user's home. `waiting` receives those that have not answered after `PATIENCE_SECONDS`.
     """
     if not targets:
         return ()
+    asking = _Asking()
     with ThreadPoolExecutor(min(len(targets), _AT_ONCE), "health") as threads:
-        return tuple(threads.map(lambda target: _ask(target, limit_s, tls), targets))
+        answers = [threads.submit(_ask, target, limit_s, tls, asking) for target in targets]
+        try:
+            if silent := wait(answers, PATIENCE_SECONDS).not_done:
+                waiting([target for target, answer in zip(targets, answers, strict=True) if answer in silent])
+            return tuple(answer.result() for answer in answers)
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            asking.give_up()
+            raise
 
 
-def _ask(target: Target, limit_s: float, tls: Path | None) -> HealthAnswer:
+class _Asking:
+    """The questions that are under way, each in a loop and a thread of its own, and may be given up from another."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[asyncio.Task[Any], asyncio.AbstractEventLoop] = {}
+        self._is_over = False
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        """Let what the present task does in a block be given up."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  # in a loop
+        self._tasks[task] = asyncio.get_running_loop()
+        try:
+            if self._is_over:
+                raise asyncio.CancelledError
+            yield
+        finally:
+            del self._tasks[task]
+
+    def give_up(self) -> None:
+        """Nobody wants any answer."""
+        self._is_over = True
+        for task, loop in tuple(self._tasks.items()):
+            with contextlib.suppress(RuntimeError):  # it has just ended
+                loop.call_soon_threadsafe(task.cancel)
+
+
+def _ask(target: Target, limit_s: float, tls: Path | None, asking: _Asking) -> HealthAnswer:
     begun_s = monotonic()
     try:
-        told = asyncio.run(_answer_through(target.address, limit_s, tls))
+        told = asyncio.run(_answer_through(target.address, limit_s, tls, asking))
     except (InputError, SshError, UnreachableError) as error:
         told = Obstacle(str(error), "")
     seconds = monotonic() - begun_s
@@ -89,21 +135,37 @@ class _Told:
     reservation: Reservation | None
 
 
-async def _answer_through(address: str, limit_s: float, tls: Path | None) -> _Told | Obstacle:
-    async with reachable(address, limit_s) as endpoint:
-        return _answer(endpoint, limit_s, tls)  # may block: the loop, like the thread, is this one target's
+async def _answer_through(address: str, limit_s: float, tls: Path | None, asking: _Asking) -> _Told | Obstacle:
+    with asking.one():
+        async with reachable(address, limit_s) as endpoint:
+            return await _answer(endpoint, limit_s, tls)
 
 
-def _answer(address: str, limit_s: float, tls: Path | None) -> _Told | Obstacle:
+async def _answer(address: str, limit_s: float, tls: Path | None) -> _Told | Obstacle:
     with open_channel(grpc, address, tls) as channel:
         # Asked at once, so that both together take no longer than one.
         facts = agent_pb2_grpc.AgentServiceStub(channel).GetHost.future(agent_pb2.GetHostRequest(), timeout=limit_s)
+        check = health_pb2_grpc.HealthStub(channel).Check.future(health_pb2.HealthCheckRequest(), timeout=limit_s)
+        await _done(check)
         try:
-            response = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=limit_s)
+            response = check.result()
         except grpc.RpcError as error:
             return _obstacle(error, address, limit_s)
+        await _done(facts)
         is_serving = response.status == health_pb2.HealthCheckResponse.SERVING
         return _Told(Health.SERVING if is_serving else Health.NOT_SERVING, _reservation(facts))
+
+
+async def _done(call: Any) -> None:
+    """Until a call has ended, which goes on in a thread of gRPC's own."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell(_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # of a loop that has not waited for it
+            loop.call_soon_threadsafe(done.set)
+
+    call.add_done_callback(tell)
+    await done.wait()
 
 
 def _reservation(facts: Any) -> Reservation | None:
@@ -115,10 +177,8 @@ def _reservation(facts: Any) -> Reservation | None:
 
 
 def _obstacle(error: grpc.RpcError, address: str, limit_s: float) -> Obstacle:
-    if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return Obstacle(f"nothing within {limit_s:g} s")
     if error.code() == grpc.StatusCode.UNIMPLEMENTED:
         return Obstacle("what listens there is no enginebench agent")
     if error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
         return Obstacle(error.details() or "it does not let you in", "")
-    return find_obstacle(error.details(), address)
+    return find_obstacle(error, address, limit_s)

@@ -48,7 +48,7 @@ class Sending:
         self._rate = math.inf
         """Of the file, in bytes a second; on the line it is that times `_share`."""
         self._share = 1.0
-        self._waits = False
+        self._waits = self._is_over = False
         self._moved = asyncio.Event()
         self._failure: OSError | None = None
 
@@ -65,6 +65,8 @@ class Sending:
                 stream.seek(self._first)
                 while chunk := await asyncio.to_thread(stream.read, self._chunk_bytes()):
                     await self._room()
+                    if self._is_over:
+                        return
                     yield await asyncio.to_thread(self._message, chunk)
                     self._sent += len(chunk)
         except OSError as error:
@@ -92,6 +94,11 @@ class Sending:
             raise UnreadableFileError(self._path, self._failure)
         self._tell(self._file.size_bytes)
 
+    def stop(self) -> None:
+        """Let the messages end: where a call has failed, gRPC takes no more of them, and ends them not either."""
+        self._is_over = True
+        self._moved.set()
+
     def _hear(self, found: int, seconds: float) -> None:
         rate = (found - self._taken) / max(seconds, 1e-6)
         # One late answer is no slow line.
@@ -106,7 +113,7 @@ class Sending:
             self._on_taken(found, more)
 
     async def _room(self) -> None:
-        while self._sent - self._taken >= self._ahead:
+        while self._sent - self._taken >= self._ahead and not self._is_over:
             self._waits = True
             self._moved.clear()
             await self._moved.wait()

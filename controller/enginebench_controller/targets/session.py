@@ -6,6 +6,7 @@ import difflib
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from enginebench_controller import wire
 from enginebench_controller.errors import InputError, UnknownFormatError
@@ -13,12 +14,15 @@ from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.records import LOCAL_TARGET, Peak, Reservation, Target, TargetSnapshot
 from enginebench_controller.targets.addresses import check_address
-from enginebench_controller.targets.client import AgentClient, clock_sentence, skew_sentence
+from enginebench_controller.targets.client import CALL_SECONDS, AgentClient, clock_sentence, skew_sentence
 from enginebench_controller.targets.connections import Connections
 from enginebench_controller.targets.local_agent import local_agent, remark
 
 GREETINGS_AT_ONCE = 64
 """So many handshakes are under way together: with a thousand at once, the first would be given up before its turn."""
+
+PATIENCE_SECONDS = 3.0
+"""Whoever waits for longer for a target's first word is told so."""
 
 WAIT_SECONDS = 60.0
 """So long one call waits for engines, and then another does: while a target measures, they wait for its end."""
@@ -138,7 +142,7 @@ async def open_client(home: Home, name: str, *, trusted_models: Sequence[str] = 
         added = {one.name: one for one in await asyncio.to_thread(home.store.targets)}
         target = await _target(home, name, added, stack, trusted_models)
         client = await stack.enter_async_context(AgentClient(target.name, target.address, home.tls))
-        await client.host()
+        await _facts(client)
         yield client
 
 
@@ -191,6 +195,16 @@ class _Greeting:
     peaks: tuple[Peak, ...]
 
 
+async def _facts(client: AgentClient) -> Any:
+    """What a target says of itself; where that takes long, it is told what is waited for."""
+    sentence = f"waiting for {client.name} (up to {CALL_SECONDS:g} s)"
+    told = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, lambda: remark.get()(sentence))
+    try:
+        return await client.host()
+    finally:
+        told.cancel()
+
+
 async def _greet(
     target: Target,
     client: AgentClient,
@@ -204,7 +218,7 @@ async def _greet(
     An agent that lives for this command imports each engine that it is asked for, which takes seconds. So it is asked
     only for what is wanted, and for all where that is not what the store `known` of it says: then more has changed.
     """
-    host = wire.from_host(await client.host())
+    host = wire.from_host(await _facts(client))
     is_for_us = target.name == LOCAL_TARGET and target.added_at_unix_ns == 0
     can_be_few = is_for_us and not refresh and known is not None and known.host.agent_version == host.agent_version
     few = names if can_be_few else ()

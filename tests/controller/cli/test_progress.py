@@ -11,7 +11,7 @@ import invented_bisects
 import invented_recommendations
 from controller.verdicts.pairs import arms
 from enginebench_controller.cli import progress
-from enginebench_controller.cli.commands import calibration
+from enginebench_controller.cli.commands import calibration, recommend
 from enginebench_controller.cli.commands.bisect import BisectProgress
 from enginebench_controller.cli.commands.recommend import RecommendProgress
 from enginebench_controller.cli.console import complain
@@ -106,6 +106,59 @@ def test_colours_in_a_log_are_no_bars_that_are_drawn_over_again(variable, capsys
     told = capsys.readouterr().err
     assert "\x1b[1;31merror: " in told, "colours there are"
     assert not re.search(r"\x1b\[[^m]*[A-LN-Za-ln-z]", told), "and no cursor that moves"
+
+
+def test_without_a_terminal_an_upload_is_told_that_takes_long_and_then_now_and_then(capsys):
+    now = [0.0]
+    uploads = progress.UploadWords(Console(file=io.StringIO()), lambda: now[0])
+    told = []
+    for second in range(70):
+        now[0] = second
+        uploads.words(CASES[0], second * 1_000_000, 80_000_000)
+        uploads.words(CASES[1], second * 1_000_000, 80_000_000)  # the same file
+        told.append(capsys.readouterr().err)
+    assert [second for second, line in enumerate(told) if line] == [2, 32, 62]
+    assert told[2] == "local: uploading 2 of 80 MB, 78 s left\n"
+    progress.UploadWords(Console(file=io.StringIO()), lambda: 0.0).words(CASES[0], 1, 1)
+    assert capsys.readouterr().err == "", "and none that is quick"
+
+
+def announced():
+    reporter = progress.LiveReporter()
+    reporter.begin(CASES, None)
+    return reporter
+
+
+@pytest.mark.parametrize(
+    "reporter", [announced, progress.GateProgress, lambda: RecommendProgress(invented_recommendations.order())]
+)
+def test_every_bar_tells_of_uploads_where_it_is_not_drawn(reporter, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "QUICK_S", 0.0)
+    reporter().uploading(CASES[0], 4_000_000, 80_000_000)
+    assert capsys.readouterr().err == "local: uploading 4 of 80 MB\n"
+
+
+def test_while_a_recommendation_sends_it_says_so_and_its_time_stands_still(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(recommend.time, "monotonic", lambda: now[0])
+    with RecommendProgress(invented_recommendations.order()) as reporter:
+
+        def shown():
+            (task,) = reporter._progress.tasks
+            return task.description, task.fields["left"]
+
+        reporter.learning("looking at 12 points", 250.0)
+        now[0] += 10
+        reporter.uploading(CASES[0], 4_000_000, 80_000_000)
+        now[0] += 100
+        reporter.uploading(CASES[0], 4_000_000, 80_000_000)
+        assert shown() == ("uploading 4 of 80 MB", "4:00 left")
+        now[0] += 5
+        reporter.running(CASES[0], 0, "compile", 0, 0)
+        assert shown() == ("looking at 12 points", "4:00 left")
+        now[0] += 5
+        reporter.running(CASES[0], 0, "compile", 0, 0)
+        assert shown() == ("looking at 12 points", "3:55 left")
 
 
 def job_progress(folder):

@@ -104,8 +104,11 @@ def test_an_upload_tells_how_long_its_rest_takes_at_the_pace_of_this_file(clock)
     clock.now += 10
     assert uploads.words(one, 3_000_000, 5_000_000) == "uploading 3 of 5 MB, 10 s left"
     clock.now += 600
-    assert uploads.words(one, 3_000_000, 5_000_000) == "uploading 3 of 5 MB, 10 min left"
+    assert uploads.words(one, 3_000_000, 5_000_000) == "uploading 3 of 5 MB"  # it stalls
+    clock.now += 1
+    assert uploads.words(one, 4_000_000, 5_000_000) == "uploading 4 of 5 MB, 1 s left"  # at the pace since then
     assert uploads.words(one, 5_000_000, 5_000_000) == "uploading 5 of 5 MB"
     assert uploads.words(one, 8_000_000, 9_000_000) == "uploading 8 of 9 MB"  # its next file, most of which is there
     clock.now += 2
     assert uploads.words(one, 8_500_000, 9_000_000) == "uploading 8 of 9 MB, 2 s left"
+    assert uploads.words(one, 100_000, 900_000) == "uploading 100 of 900 kB"

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Iterable
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from enginebench_controller.runs import remote_run
 from enginebench_controller.runs.groups import execute, first_error_alone, uninterrupted
 from enginebench_controller.runs.remote_run import Bench, Unreported
 from enginebench_controller.runs.undertaking import Undertaking
+from enginebench_controller.targets.local_agent import remark
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 from offered import CASE
 
@@ -129,6 +132,35 @@ async def test_all_that_has_not_ended_when_somebody_cancels_is_kept_as_cancelled
         await running
     assert kept.failures == dict.fromkeys(("m1", "m2", "m3"), FailureKind.CANCELLED)
     assert (endless.forgotten, other.forgotten) == (["m1-0-0"], ["m3-0-0"])
+
+
+class CutOff(Agent):
+    """One whose runs never end, and that hears nothing any more once the first has begun."""
+
+    async def cancel(self, _: str) -> None:
+        await asyncio.Event().wait()
+
+    async def acknowledge(self, _: str) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_who_cancels_waits_once_for_a_target_that_is_silent_and_is_told_what_it_still_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_run, "CANCEL_SECONDS", 0.5)
+    agent, other, kept, told = CutOff(), Agent(), Kept(), list[str]()
+    context = copy_context()
+    context.run(remark.set, told.append)
+    bench, cases = bench_of(tmp_path, edge=agent, board=other), undertakings(m1="edge", m2="edge", m3="board")
+    running = asyncio.create_task(execute(bench, cases, "b1", kept), context=context)
+    await asyncio.wait_for(asyncio.gather(agent.began.wait(), other.began.wait()), 10)
+    running.cancel()
+    begun = time.monotonic()
+    await asyncio.wait([running], timeout=10)
+    assert running.cancelled() and time.monotonic() - begun < 0.9
+    assert kept.failures == dict.fromkeys(("m1", "m2", "m3"), FailureKind.CANCELLED)
+    assert told == ["edge could not be told: `enginebench resume` clears it"]
+    assert other.forgotten == ["m3-0-0"]
 
 
 class Busy:

@@ -82,6 +82,70 @@ async def test_jobs_of_two_devices_find_a_lost_target_again_together() -> None:
     assert not bench.lost_targets
 
 
+class OverASlowLine:
+    """Answers each call after so long, those that it was told to drop too; the first so many answers never come."""
+
+    def __init__(self, seconds: float, unheard: int = 0) -> None:
+        self._seconds, self._unheard = seconds, unheard
+        self.dropped: list[str] = []
+
+    async def host(self) -> None:
+        self._unheard -= 1
+        await asyncio.sleep(self._seconds if self._unheard < 0 else 60)
+
+    async def cancel(self, _: str) -> None:
+        await asyncio.sleep(self._seconds)
+
+    async def acknowledge(self, run_id: str) -> None:
+        await asyncio.sleep(self._seconds)
+        self.dropped.append(run_id)
+
+
+def losing(agent: object) -> Bench:
+    """A bench that has lost this agent, and two runs there."""
+    clients: Any = {"nuc": agent}
+    bench = Bench(clients, lambda _: (), Path(), SimpleNamespace(), 0, lost_targets={"nuc": "it was away"})  # type: ignore[arg-type]
+    bench.remembered["nuc"] |= {"one", "another"}
+    return bench
+
+
+async def test_a_target_is_found_again_once_it_answers_however_long_dropping_its_runs_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote_run, "LOOK_SECONDS", 0.4)
+    agent = OverASlowLine(0.2)
+    bench = losing(agent)
+    await look_again(bench, "nuc")
+    assert not bench.lost_targets
+    assert sorted(agent.dropped) == ["another", "one"] and not bench.remembered["nuc"]
+
+
+async def test_a_target_whose_line_breaks_once_more_while_it_drops_runs_has_answered_all_the_same() -> None:
+    class Breaking(OverASlowLine):
+        async def cancel(self, _: str) -> None:
+            raise UnreachableError("target 'nuc' does not answer")
+
+    bench = losing(Breaking(0))
+    await look_again(bench, "nuc")
+    assert not bench.lost_targets and bench.remembered["nuc"] == {"one", "another"}
+
+
+async def test_who_was_asked_in_vain_is_given_less_time_the_next_time_and_that_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote_run, "LOOK_SECONDS", 0.4)
+    monkeypatch.setattr(remote_run, "NEXT_LOOK_SECONDS", 0.1)
+    bench, took = losing(OverASlowLine(0, unheard=2)), []
+    for limit in ("0.4", "0.1"):
+        begun = time.monotonic()
+        await look_again(bench, "nuc")
+        took.append(time.monotonic() - begun)
+        assert bench.lost_targets == {"nuc": f"it was lost before, and did not answer again within {limit} s"}
+    assert took[1] < 0.3 < took[0]
+    await look_again(bench, "nuc")
+    assert not bench.lost_targets and not bench.silent_targets
+
+
 async def test_a_target_that_was_too_busy_to_forget_a_run_is_told_again_unless_it_is_lost() -> None:
     class Busy:
         answers = False
@@ -188,6 +252,25 @@ class Refusing:
         on_sent(offset_bytes + 10, 10)
         self.kept += self._kept_each_time
         raise UnreachableError("target 'nuc' did not take what was sent")
+
+
+async def test_how_far_an_upload_is_that_stalls_is_told_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_run, "TELL_AGAIN_SECONDS", 0.01)
+    told: list[int] = []
+
+    class Stalling(Refusing):
+        async def upload(self, file: Any, path: Path, offset_bytes: int, on_sent: Any) -> None:
+            on_sent(offset_bytes + 30, 30)
+            await asyncio.sleep(0.2)
+            self.kept = file.size_bytes
+
+    reporter: Any = SimpleNamespace(uploading=lambda _case, sent_bytes, _total: told.append(sent_bytes))
+    clients: Any = {"nuc": Stalling(0)}
+    await upload(Bench(clients, lambda _: [Path("model.onnx")], Path(), reporter, 0), wanting("nuc"))
+    assert len(told) > 3 and set(told) == {30}
+    before = len(told)
+    await asyncio.sleep(0.05)
+    assert len(told) == before, "and no longer than it lasts"
 
 
 async def test_so_many_uploads_are_under_way_together_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,11 @@
 
 import asyncio
 import hashlib
+import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from contextvars import copy_context
 from pathlib import Path
 
 import grpc
@@ -17,8 +20,10 @@ from enginebench_controller.errors import (
     UnreachableError,
     UnreadableFileError,
 )
+from enginebench_controller.home import Home
 from enginebench_controller.records import ModelFile
-from enginebench_controller.targets import channels, connections
+from enginebench_controller.targets import channels, connections, session
+from enginebench_controller.targets import client as targets_client
 from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.agreed.words import ERROR_CODE_KEY
 from enginebench_proto.v1 import model_pb2, model_pb2_grpc, run_pb2, run_pb2_grpc
@@ -85,6 +90,55 @@ async def test_what_an_agent_does_not_take_for_now_is_told_from_what_it_never_ta
         with pytest.raises(AgentError, match=r"^target 'nuc': no room: make some\.$") as raised:
             await client.upload(file, path, 0, lambda *_: None)
     assert type(raised.value) is kind
+
+
+class Losing(Refusing):
+    """Takes what is sent first, says no more of it, and is gone."""
+
+    async def FindMissing(self, request, context):  # noqa: N802
+        one = model_pb2.MissingFile(sha256=request.sha256[0], received_bytes=1)
+        return model_pb2.FindMissingResponse(missing=[one])
+
+    async def Upload(self, request_iterator, context):  # noqa: N802
+        await anext(aiter(request_iterator))
+        await asyncio.sleep(0.5)
+        await context.abort(*self._refusal)
+
+
+async def test_an_upload_that_fails_while_it_waits_leaves_nothing_that_waits_on(tmp_path: Path) -> None:
+    (path := tmp_path / "weights").write_bytes(os.urandom(2_000_000))
+    file = ModelFile(path.name, "0" * 64, 2_000_000)
+    async with serving(Losing(grpc.StatusCode.UNAVAILABLE, "socket closed")) as client:
+        with pytest.raises(UnreachableError):
+            await client.upload(file, path, 0, lambda *_: None)
+        await asyncio.sleep(0.2)
+        left = [repr(one) for one in asyncio.all_tasks() if "_consume_request_iterator" in repr(one)]
+    assert left == []
+
+
+async def test_who_takes_connections_and_says_nothing_is_not_to_be_started_but_its_line_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(targets_client, "CALL_SECONDS", 0.5)
+    monkeypatch.setattr(targets_client, "FIRST_CONTACT_SECONDS", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        async with AgentClient("nuc", address) as client:
+            with pytest.raises(UnreachableError) as raised:
+                await client.host()
+        home, remarks, context = Home(tmp_path), list[str](), copy_context()
+        context.run(session.remark.set, remarks.append)
+
+        async def meet() -> None:
+            async with session.open_session(home, [address]):
+                """Never."""
+
+        with pytest.raises(UnreachableError):
+            await asyncio.create_task(meet(), context=context)
+    assert remarks == [f"waiting for {address} (up to 15 s)"]
+    told = f"target 'nuc' at {address} does not answer (nothing within 0.5 s): see whether the line is up"
+    assert (str(raised.value), raised.value.lasting) == (told, False)
 
 
 class Taking(Refusing):

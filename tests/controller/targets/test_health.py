@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
@@ -13,6 +14,7 @@ from agent_server import AgentProcess, nobody
 from certified import Certified
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Target
+from enginebench_controller.targets import health
 from enginebench_controller.targets.addresses import new_target
 from enginebench_controller.targets.health import Health, ask_health
 
@@ -94,7 +96,31 @@ def test_silent_targets_take_no_longer_than_the_limit_together(silent):
     answers = ask_health([target(silent, f"t{number}") for number in range(8)], 0.5)
 
     assert monotonic() - begun < 2.0
-    assert {one.cause for one in answers} == {"nothing within 0.5 s"}
+    assert {one.sentence.partition("not answer ")[2] for one in answers} == {
+        "(nothing within 0.5 s): see whether the line is up"
+    }
+
+
+def test_whom_one_waits_for_is_told_before_the_limit(silent, monkeypatch):
+    monkeypatch.setattr(health, "PATIENCE_SECONDS", 0.2)
+    told = []
+    ask_health([target(nobody(), "off"), target(silent, "mute")], 1.0, waiting=told.append)
+    assert [[one.name for one in each] for each in told] == [["mute"]]
+    ask_health([target(nobody())], 1.0, waiting=told.append)
+    assert len(told) == 1
+
+
+def test_a_question_that_is_interrupted_ends_at_once_and_leaves_no_thread(silent, monkeypatch):
+    monkeypatch.setattr(health, "PATIENCE_SECONDS", 0.2)
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    begun = monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        ask_health([target(silent, f"t{number}") for number in range(40)], 30.0, waiting=interrupt)
+    assert monotonic() - begun < 5.0
+    assert not [one.name for one in threading.enumerate() if one.name.startswith("health")]
 
 
 def test_nobody_is_asked_when_there_are_no_targets():

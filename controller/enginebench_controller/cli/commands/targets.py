@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,10 @@ from rich.text import Text
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.calibration import calibrate_target
 from enginebench_controller.cli.commands.reserving import release_targets, reserve_targets
-from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.console import complain, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json, targets_meant
 from enginebench_controller.cli.tables import instant
-from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
+from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.benchmarks import target_document
 from enginebench_controller.files.documents import head
 from enginebench_controller.home import default_home
@@ -53,6 +53,7 @@ from enginebench_controller.targets.health import Health, HealthAnswer, ask_heal
 from enginebench_controller.targets.session import completed, open_session
 from enginebench_controller.verdicts.host_words import kinds_of_cores, memory_of, processor_of
 from enginebench_controller.verdicts.words import UNKNOWN
+from enginebench_proto.agreed.names import as_name
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 Python = Annotated[str, typer.Option(metavar="COMMAND", help="The Python to use there, 3.11 or newer.")]
@@ -87,7 +88,7 @@ def upgrade_target(
     dry_run: DryRun = False,
 ) -> None:
     """Bring the enginebench of a target to the version used here. Results not collected yet stay on it."""
-    target = next((each for each in default_home().store.targets() if each.name == name), None)
+    target = next((each for each in default_home().store.targets() if each.name == as_name(name)), None)
     if target is None:
         raise InputError(f"there is no target {name!r}; see `enginebench targets list`")
     if not is_ssh(target.address):
@@ -118,6 +119,17 @@ ANSWER_SECONDS = 5.0
 """How long each may take to answer for itself: they are near."""
 
 
+@contextlib.contextmanager
+def storing_nothing() -> Iterator[None]:
+    """Where it is interrupted, it is not said that anything was stored."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain("interrupted")
+        raise SystemExit(INTERRUPTED) from None
+
+
+@storing_nothing()
 def find_targets(
     seconds: Annotated[float, typer.Option(min=0.1, max=60, help="How long to listen.")] = SECONDS,
     interface: Annotated[
@@ -209,10 +221,11 @@ def add(
     """Remember a target. It need not be up yet."""
     target = new_target(name, address, tls=tls, labels=dict(map(parse_label, label or ())))
     store = default_home().store
-    others = [one.name for one in store.targets() if one.address == target.address and one.name != name]
+    others = [one.name for one in store.targets() if one.address == target.address and one.name != target.name]
     store.add_target(target)
     if others:
         remark(f"{' and '.join(others)} is at that address, too: one machine under several names counts as several")
+    name = target.name
     remark(f"added {name} at {target.address}; see what it has with `enginebench devices --target {name}`")
 
 
@@ -263,6 +276,7 @@ def list_(
 
 
 @group.command("check")
+@storing_nothing()
 def check(
     names: Annotated[
         list[str] | None,
@@ -277,7 +291,7 @@ def check(
     if unknown:
         raise InputError(f"there is no target {unknown[0]!r}; see `enginebench targets list`")
     chosen = [targets[name] for name in names or targets]
-    answers = ask_health(chosen, CALL_SECONDS, default_home().tls)
+    answers = ask_health(chosen, CALL_SECONDS, default_home().tls, _tell_waiting)
     if json:
         print_json([_health_document(one) for one in answers])
     else:
@@ -294,6 +308,15 @@ def check(
         raise typer.Exit(int(ExitCode.UNREACHABLE))
 
 
+_MOST_WAITED_FOR = 8
+
+
+def _tell_waiting(silent: Sequence[Target]) -> None:
+    names = ", ".join(one.name for one in silent[:_MOST_WAITED_FOR])
+    more = f" and {len(silent) - _MOST_WAITED_FOR:,} more" if len(silent) > _MOST_WAITED_FOR else ""
+    remark(f"waiting for {names}{more} (up to {CALL_SECONDS:g} s)")
+
+
 def _health_document(one: HealthAnswer) -> Mapping[str, object]:
     return {
         "name": one.target.name,
@@ -308,7 +331,7 @@ def remove(name: Annotated[str, typer.Argument(help="The target's name.", autoco
     """Forget a target and its calibrations. What was measured stays; what it still holds of an interrupted command is
     given up.
     """
-    home = default_home()
+    home, name = default_home(), as_name(name)
     home.store.remove_target(name)
     remark(f"removed {name}")
     if held := outcomes_held_by(name, home.path, home.store.stored_ids):

@@ -13,6 +13,7 @@ from enginebench_controller.errors import BusyError, EnginebenchError, InputErro
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search, SearchKind
 from enginebench_proto.agreed.durable import make_private_folder
+from enginebench_proto.agreed.names import as_name
 
 FOLDER = "searches"
 _LOOK_S = 0.5
@@ -21,7 +22,7 @@ _LOOK_S = 0.5
 
 def new_search(kind: SearchKind, name: str, order: Mapping[str, Any]) -> Search:
     """A search that begins now. It is to be stored once it is `held`, so that nobody takes it for interrupted."""
-    return Search(uuid.uuid4().hex[:12], kind, name, time.time_ns(), order)
+    return Search(uuid.uuid4().hex[:12], kind, as_name(name), time.time_ns(), order)
 
 
 @contextmanager
