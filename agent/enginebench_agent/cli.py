@@ -18,8 +18,8 @@ from enginebench_agent.errors import ExitCode, SetupError
 from enginebench_proto.agreed.logs import LogFormat, to_standard_error
 from enginebench_proto.agreed.meeting import DEFAULT_PORT
 from enginebench_proto.agreed.streams import keep_streams
-from enginebench_proto.agreed.systems import why_no_agent_on
 from enginebench_proto.agreed.typed import WHOLE, whole_number
+from enginebench_proto.agreed.wheels import why_no_agent_on
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -20,10 +20,10 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli.console import check_stdout, complain
-from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError, code_of, wrong_value
+from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError, code_of
 from enginebench_controller.home import JOB_VARIABLE, default_home
-from enginebench_controller.typed_numbers import plain_whole
 from enginebench_controller.typed_paths import SET_UTF8
+from enginebench_controller.typed_values import plain_whole, wrong_value
 from enginebench_proto.agreed import logs
 from enginebench_proto.agreed.streams import keep_streams
 

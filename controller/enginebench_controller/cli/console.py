@@ -14,11 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from enginebench_controller.cli.fitting import WHOLE, TableColumn, fitted, kind_of, shortened, told_apart
-from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.errors import ExitCode, InputError, printable
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.home import JOB_VARIABLE
-from enginebench_controller.verdicts.instants import zone_name
-from enginebench_proto.agreed.names import printable
+from enginebench_controller.instants import zone_name
 from enginebench_proto.agreed.streams import as_shown, refuse_unwritable
 
 if TYPE_CHECKING:  # ours bring NumPy and SciPy, and most commands need neither

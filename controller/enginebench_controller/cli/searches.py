@@ -11,10 +11,11 @@ from typing import Protocol, cast
 
 from enginebench_controller.cli import commands
 from enginebench_controller.cli.console import remark
-from enginebench_controller.errors import EnginebenchError, InputError, plainly
+from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Search, SearchKind
 from enginebench_controller.runs.searches.holding import as_stored, held, orders_file
+from enginebench_controller.typed_values import plainly
 from enginebench_proto.agreed.durable import write_whole
 
 _PATIENCE_S, _AGAIN_S = 5.0, 0.05

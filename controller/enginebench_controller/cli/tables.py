@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from rich.text import Text
 
 from enginebench_controller.cli.console import plain, print_table, remark, stdout
+from enginebench_controller.instants import local_instant
 from enginebench_controller.records import (
     Configuration,
     Failure,
@@ -30,7 +31,6 @@ from enginebench_controller.verdicts.gate.words import (
     ratio_words,
     verdict_words,
 )
-from enginebench_controller.verdicts.instants import local_instant
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
 from enginebench_controller.verdicts.words import (

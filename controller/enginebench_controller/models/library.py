@@ -24,7 +24,7 @@ from typing import IO, NoReturn
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
 
-from enginebench_controller.errors import ModelError, StoreError, UnknownModelError, plainly
+from enginebench_controller.errors import ModelError, StoreError, UnknownModelError
 from enginebench_controller.models.formats.description import describe_as, missing_file
 from enginebench_controller.models.formats.files import SourceFile, collect_files, hash_file
 from enginebench_controller.models.formats.signature import ModelDescription
@@ -34,6 +34,7 @@ from enginebench_controller.records import Derivation, FileFormat, ModelFile, Mo
 from enginebench_controller.records.fields import DERIVATION
 from enginebench_controller.records.model import WeightCount
 from enginebench_controller.typed_paths import is_file, leads_nowhere, why_no_text
+from enginebench_controller.typed_values import plainly
 from enginebench_proto.agreed.durable import make_private_folder
 from enginebench_proto.agreed.names import as_name, is_sha256, version_digest
 from enginebench_proto.agreed.words import SUFFIXES, ModelFormat

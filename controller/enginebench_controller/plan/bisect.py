@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from enginebench_controller.errors import InputError, wrong_value
+from enginebench_controller.errors import InputError
 from enginebench_controller.plan.configurations import owner_of
 from enginebench_controller.plan.gate import PLUGIN, GateSide, checked_terms, parse_sides
 from enginebench_controller.plan.options import words_of
 from enginebench_controller.plan.plan import Duration, GateMetric, Percent, parse_percent
-from enginebench_controller.typed_numbers import undivided
 from enginebench_controller.typed_paths import is_file, typed_path
+from enginebench_controller.typed_values import undivided, wrong_value
 
 METRICS = (GateMetric.LATENCY, GateMetric.FIRST_INFERENCE, GateMetric.COMPILE, GateMetric.MEMORY)
 MOST_CANDIDATES = 10_000

@@ -14,13 +14,21 @@ from typing import Annotated, Any, Literal, TypeVar
 import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from enginebench_controller.errors import InputError, wrong_value
+from enginebench_controller.errors import InputError
 from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.models.inputs.shapes import NO_BATCH
 from enginebench_controller.models.inputs.values import check_values
 from enginebench_controller.plan.options import option_of, words_of
 from enginebench_controller.records import ArrivalProcess, Hint, Load, StopRule
-from enginebench_controller.typed_numbers import NANOSECONDS, NUMBER, TIME_UNIT, plain_whole, pointed, undivided
+from enginebench_controller.typed_values import (
+    NANOSECONDS,
+    NUMBER,
+    TIME_UNIT,
+    plain_whole,
+    pointed,
+    undivided,
+    wrong_value,
+)
 from enginebench_proto.agreed.typed import typed_text
 
 BASE, HEAD, CONTROL = ROLES = ("base", "head", "control")

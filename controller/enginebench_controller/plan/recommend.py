@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from enginebench_controller.errors import InputError, wrong_value
+from enginebench_controller.errors import InputError
 from enginebench_controller.plan.options import option_of, split
 from enginebench_controller.plan.plan import (
     PERCENT,
@@ -20,7 +20,15 @@ from enginebench_controller.plan.plan import (
     parse_duration_ns,
     parse_percent,
 )
-from enginebench_controller.typed_numbers import NANOSECONDS, NUMBER, TIME_UNIT, plain_whole, pointed, undivided
+from enginebench_controller.typed_values import (
+    NANOSECONDS,
+    NUMBER,
+    TIME_UNIT,
+    plain_whole,
+    pointed,
+    undivided,
+    wrong_value,
+)
 
 AXES = ("batch", "cores", "streams", "precision", "load", "hint", "requests")
 """The fields of a plan that can be fixed, or chosen among."""

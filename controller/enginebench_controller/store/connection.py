@@ -19,9 +19,15 @@ from typing import TypeVar
 import duckdb
 from filelock import FileLock, Timeout
 
-from enginebench_controller.errors import StoreBusyError, StoreError, unknown_word
+from enginebench_controller.errors import StoreBusyError, StoreError
 from enginebench_controller.store import schema
-from enginebench_controller.store.failures import explain, held_by_another_process, is_full_disk, locked_out
+from enginebench_controller.store.failures import (
+    explain,
+    held_by_another_process,
+    is_full_disk,
+    locked_out,
+    unknown_word,
+)
 from enginebench_controller.typed_paths import leads_nowhere
 from enginebench_proto.agreed.durable import copy_whole, make_private_folder, sync_folder
 

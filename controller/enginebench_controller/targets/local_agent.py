@@ -17,7 +17,7 @@ from enginebench_controller.records import LOCAL_TARGET, Target
 from enginebench_proto.agreed.durable import make_private_folder
 from enginebench_proto.agreed.logs import format_of
 from enginebench_proto.agreed.meeting import READY
-from enginebench_proto.agreed.systems import why_no_agent_on
+from enginebench_proto.agreed.wheels import why_no_agent_on
 
 START_SECONDS = 30
 STOP_SECONDS = 10

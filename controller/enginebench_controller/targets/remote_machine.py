@@ -10,7 +10,7 @@ from typing import Any
 
 from enginebench_controller.errors import RemoteError
 from enginebench_controller.targets.addresses import SshError, SshPlace, failed_itself, last_line
-from enginebench_proto.agreed.systems import why_no_agent_on
+from enginebench_proto.agreed.wheels import why_no_agent_on
 
 _BEGIN = "enginebench begins"
 """Said before each command, because a login may print things of its own, and what a command prints is read."""

@@ -11,7 +11,7 @@ from enginebench_controller.graph.matching.matched import ADDED
 from enginebench_controller.records import Configuration, LayerState, Measurement, Profile
 from enginebench_controller.stats.layers import counters_ns, profiled_to_unprofiled, ratio
 from enginebench_controller.stats.paired import RatioInterval
-from enginebench_controller.typed_numbers import NUMBER, pointed
+from enginebench_controller.typed_values import NUMBER, pointed
 from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, decide
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair
 from enginebench_controller.verdicts.layers.rows import LayerRow

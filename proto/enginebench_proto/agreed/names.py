@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-_JOINERS = "\u200c\u200d"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -21,20 +20,6 @@ def as_name(text: str) -> str:
     with suppress(UnicodeEncodeError):  # other surrogates: who takes them says so
         text = text.encode(errors="surrogateescape").decode(errors="surrogateescape")
     return unicodedata.normalize("NFC", text)
-
-
-def printable(text: str) -> str:
-    """Text of other people as a line of a terminal, with marks in place of what would act there or turn text round.
-
-    Spaces of other scripts are spaces; what joins and parts letters, as in Persian and of emoji, stays.
-    """
-    return text if text.isprintable() else "".join(map(_printed, text))
-
-
-def _printed(character: str) -> str:
-    if character.isprintable() or character in _JOINERS:
-        return character
-    return " " if unicodedata.category(character) == "Zs" else "\N{REPLACEMENT CHARACTER}"
 
 
 def is_sha256(text: str) -> bool:

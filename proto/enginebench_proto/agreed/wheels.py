@@ -1,4 +1,4 @@
-"""Why pip installs nothing on a board: packages have no wheel for its processor, or none for its system or Python."""
+"""Why nothing is installed on a machine: another system, or packages without a wheel for its processor or Python."""
 
 import re
 import sysconfig
@@ -7,6 +7,15 @@ _NOT_THERE = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)")
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _NOT_BUILT = re.compile(r"(?:Failed building wheel for|Failed to build) ['\"]?([A-Za-z0-9._-]+)")
 _32_BITS = ("armv6l", "armv7l", "armv8l", "i686")
+_AGENTS_ON = "Linux"
+_PEOPLE_SAY = {"Darwin": "macOS"}
+
+
+def why_no_agent_on(system: str) -> str:
+    """Why no agent runs on a system, which is named as `platform.system()` names it; "" for one on which they do."""
+    if system == _AGENTS_ON:
+        return ""
+    return f"agents run on {_AGENTS_ON}, and this is {_PEOPLE_SAY.get(system, system)}"
 
 
 def built_for() -> str:

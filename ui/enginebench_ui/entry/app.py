@@ -5,7 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from enginebench_controller.home import home_to_read
-from enginebench_controller.verdicts.instants import zone_name
+from enginebench_controller.instants import zone_name
 from enginebench_ui import pages
 from enginebench_ui.shared.keys import show_keys
 from enginebench_ui.shared.text import inert

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from enginebench_controller.files.csv_cells import harmless
+from enginebench_controller.instants import local_instant
 from enginebench_controller.records import (
     Arrivals,
     ProfileEntry,
@@ -16,7 +17,6 @@ from enginebench_controller.records import (
     SearchKind,
     Status,
 )
-from enginebench_controller.verdicts.instants import local_instant
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_proto.agreed.durations import duration_words
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT

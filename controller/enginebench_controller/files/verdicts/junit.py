@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from xml.etree import ElementTree
 
+from enginebench_controller.errors import printable
 from enginebench_controller.plan.plan import BASE, HEAD
 from enginebench_controller.verdicts.conditions import Check, ConditionOutcome
 from enginebench_controller.verdicts.gate.results import GateResult, MetricResult
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.words import compared_words
-from enginebench_proto.agreed.names import printable
 
 
 class _Found(StrEnum):

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from enginebench_controller.errors import StoreError, unknown_word
+from enginebench_controller.errors import StoreError
 from enginebench_controller.store.connection import in_memory, reading
+from enginebench_controller.store.failures import unknown_word
 from enginebench_controller.store.lake.place import Lake, check_whole, dataset, explained, found, lake_at, no_lake
 from enginebench_controller.store.lake.tables import (
     HEADS,

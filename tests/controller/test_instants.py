@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import invented
 from enginebench_controller.cli import make_app
 from enginebench_controller.home import default_home
-from enginebench_controller.verdicts.instants import local_instant, zone_name
+from enginebench_controller.instants import local_instant, zone_name
 from enginebench_ui.pages import BENCHMARKS
 from opened_pages import opened, texts
 
