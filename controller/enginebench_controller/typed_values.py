@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+from enginebench_controller.errors import StoreError
 from enginebench_proto.agreed.typed import WHOLE
 
 NUMBER = r"[0-9]+(?:\.[0-9]+)?"
@@ -127,3 +128,10 @@ def _plain(limit: object) -> str:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def unknown_word(error: ValueError, where: str) -> StoreError:
+    """What somebody reads who went back by a version, where everything is there and a word of it is not known."""
+    return StoreError(
+        f"{where} holds what only a newer enginebench knows, or is damaged ({plainly(error)}): update this one"
+    )

@@ -26,9 +26,9 @@ from enginebench_controller.store.failures import (
     held_by_another_process,
     is_full_disk,
     locked_out,
-    unknown_word,
 )
 from enginebench_controller.typed_paths import leads_nowhere
+from enginebench_controller.typed_values import unknown_word
 from enginebench_proto.agreed.durable import copy_whole, make_private_folder, sync_folder
 
 STORAGE_VERSION = "v1.2.0"

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 from enginebench_controller.errors import StoreError
-from enginebench_controller.typed_values import plainly
 
 _DISK_FULL = (
     "the results in {path} could not be written: the disk is full; free some space and try again, with "
@@ -96,10 +95,3 @@ def _held(text: str, path: Path) -> str:
     holder = re.search(r"held in (?P<program>\S+) \(PID (?P<pid>\d+)\)", text)
     who = f"process {holder['pid']} ({holder['program']})" if holder else "another process"
     return f"{path} is held open by {who}; close that program and try again"
-
-
-def unknown_word(error: ValueError, where: str) -> StoreError:
-    """What somebody reads who went back by a version, where everything is there and a word of it is not known."""
-    return StoreError(
-        f"{where} holds what only a newer enginebench knows, or is damaged ({plainly(error)}): update this one"
-    )

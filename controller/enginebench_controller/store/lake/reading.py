@@ -18,7 +18,6 @@ import duckdb
 
 from enginebench_controller.errors import StoreError
 from enginebench_controller.store.connection import in_memory, reading
-from enginebench_controller.store.failures import unknown_word
 from enginebench_controller.store.lake.place import Lake, check_whole, dataset, explained, found, lake_at, no_lake
 from enginebench_controller.store.lake.tables import (
     HEADS,
@@ -32,6 +31,7 @@ from enginebench_controller.store.lake.tables import (
     store_columns,
 )
 from enginebench_controller.store.statements import STREAM, rows
+from enginebench_controller.typed_values import unknown_word
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset

@@ -11,7 +11,7 @@ from enginebench_controller.plan.bisect import BisectKind, BisectOrder
 from enginebench_controller.plan.plan import BASE, HEAD, GateMetric
 from enginebench_controller.records import Benchmark, MachineUse, Search
 from enginebench_controller.stats.paired import RatioInterval
-from enginebench_controller.store.failures import unknown_word
+from enginebench_controller.typed_values import unknown_word
 from enginebench_controller.verdicts.bisect.decision import (
     BisectFinding,
     Decided,

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from enginebench_controller.plan.recommend import Goal
 from enginebench_controller.records import Hint, Load
 from enginebench_controller.records.target import in_environment
-from enginebench_controller.store.failures import unknown_word
+from enginebench_controller.typed_values import unknown_word
 from enginebench_controller.verdicts.recommend.rates import RateFound
 from enginebench_controller.verdicts.recommend.search import Fate, SearchOutcome
 from enginebench_controller.verdicts.recommend.tried import Bounds, TriedPoint
