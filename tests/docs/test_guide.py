@@ -73,6 +73,7 @@ def followed(commands: Sequence[str], folder: Path) -> tuple[str, ...]:
         "ENGINEBENCH_HOME": str(folder / "home"),
         "PATH": os.pathsep.join([str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "COLUMNS": "100",
+        "TZ": "UTC",
         "NO_COLOR": "1",
     }
     script = "".join(f"{command}\necho; echo '{SENTINEL}'\n" for command in ["set -m", *commands])

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.trend_live import doubling_model, install, make_version
 
 from enginebench_controller.home import Home
-from histories import STEP_NS, Change, keep_history
+from histories import Change, keep_history
 from integration.bench import QUICK, Bench, tiny_model
 
 SLOWER = 6
@@ -65,7 +65,7 @@ def repeat(store, one):
     snapshots = store.benchmark_snapshots(one.benchmark_id)
     for number in range(1, 15):
         since = number > 8
-        at_ns = plan.created_at_unix_ns + number * STEP_NS
+        at_ns = plan.created_at_unix_ns + number * 10_000_000_000  # later dates than soon cannot be
         benchmark = replace(plan, id=f"b{number:07}", created_at_unix_ns=at_ns)
         latency = replace(
             one.latency, median_ns=one.latency.median_ns * (SLOWER if since else 1) * (1 + number % 3 / 500)

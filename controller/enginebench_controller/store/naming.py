@@ -12,7 +12,7 @@ from enginebench_controller.store.statements import Row, rows
 from enginebench_proto.agreed.names import as_name
 
 BY_ID = ("id = ?", "starts_with(id, ?)")
-BY_NAME = ("id = ?", "nfc_normalize(name) = ?", "starts_with(id, ?)")
+BY_NAME = ("id = ?", "? IN (name, nfc_normalize(name))", "starts_with(id, ?)")
 """How a word, `as_name`, can mean a row of a table, the strongest way first; older names may stand as files have them.
 """
 
